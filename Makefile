@@ -1,0 +1,56 @@
+# Everything that one does with this project. Needs make and Python 3.11 or newer with venv; the rest is installed
+# into .venv, once, and again when pyproject.toml changes.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench campaign-kill browser
+SHELL := /bin/sh
+
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	$$python -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VENV := .venv
+RUN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+CHECKED := server schemas clients tests
+
+help: ## this list
+	@echo 'make WHAT, where WHAT is one of'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+
+demo: $(INSTALLED) ## pictures resized live, a worker killed, the server restarted; ONCE=1 ends after the show
+	@$(RUN)/python clients/examples/demo.py $(if $(filter-out 0,$(ONCE)),--once)
+
+test: lint browser ## lint, all tests, and how much of the code they reach
+	@rm -f .coverage .coverage.*
+	$(RUN)/coverage run -m pytest $(ARGS)
+	@$(RUN)/coverage combine --quiet
+	$(RUN)/coverage report
+	@echo 'The core and the stores are reached wholly, or this fails:'
+	$(RUN)/coverage report --include='*/core/*,*/store/*' --fail-under=100
+
+lint: $(INSTALLED) ## style and types
+	$(RUN)/ruff check $(CHECKED)
+	$(RUN)/ruff format --check $(CHECKED)
+	$(RUN)/mypy
+	$(RUN)/mypy $(CHECKED)
+
+bench: $(INSTALLED) ## the whole way of an item, measured on this machine
+	$(RUN)/python tests/benchmarks/whole_way.py $(ARGS)
+
+campaign-kill: $(INSTALLED) ## 1,000 times kill -9 of a working server, and what was lost: nothing, or this fails
+	$(RUN)/python tests/chaos/kill_loop.py --rounds 1000 $(ARGS)
+
+$(INSTALLED): pyproject.toml
+	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer with venv is needed (Debian: apt-get install python3-venv)'; exit 1; }
+	@echo 'Installing into $(VENV) ...'
+	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
+	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,dev]'
+	@touch $@
+
+# The tests of the page want a Chromium. As root on Debian it is installed; elsewhere they are skipped, and say so.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'Installing Chromium for the tests of the page ...'; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null || \
+		echo 'Chromium could not be installed.'; \
+	else echo 'There is no Chromium here: the tests of the page will be skipped.'; fi

@@ -1,0 +1,48 @@
+"""Leaseway's client and worker: `Client` posts and watches, `Worker` works, `errors` says what went wrong."""
+
+from leaseway.client import Client, Job
+from leaseway.errors import (
+    AccessRefused,
+    Cancelled,
+    ConnectionLost,
+    Dead,
+    Expired,
+    Failed,
+    Forbidden,
+    LeaseLost,
+    LeasewayError,
+    NoSuchQueue,
+    NotFinished,
+    Permanent,
+    PostUnknown,
+    Rejected,
+    Release,
+    Unauthorized,
+    UnknownItem,
+)
+from leaseway.protocol import View
+from leaseway.worker import Worker
+
+__all__ = [
+    "AccessRefused",
+    "Cancelled",
+    "Client",
+    "ConnectionLost",
+    "Dead",
+    "Expired",
+    "Failed",
+    "Forbidden",
+    "Job",
+    "LeaseLost",
+    "LeasewayError",
+    "NoSuchQueue",
+    "NotFinished",
+    "Permanent",
+    "PostUnknown",
+    "Rejected",
+    "Release",
+    "Unauthorized",
+    "UnknownItem",
+    "View",
+    "Worker",
+]

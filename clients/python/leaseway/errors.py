@@ -1,0 +1,130 @@
+"""The errors of the client library: one tree, and the signals that a handler may raise.
+
+    LeasewayError
+    ├── ConnectionLost           the server cannot be reached, or its answer did not come
+    │   └── PostUnknown          a post may or may not have been made
+    ├── AccessRefused            a reconnect would not help
+    │   ├── Unauthorized         no token, or a bad one       (close code 4401)
+    │   ├── Forbidden            the token lacks this right   (4403)
+    │   └── NoSuchQueue          no such queue for this token (4404)
+    ├── Rejected                 what was said cannot be accepted; nothing was stored
+    ├── UnknownItem              the server knows no such item (any more)
+    ├── LeaseLost                the item is no longer this worker's
+    └── NotFinished              the item ended without a result
+        ├── Failed
+        ├── Dead
+        ├── Cancelled
+        └── Expired
+    HandlerSignal
+    ├── Permanent                this item can never succeed
+    └── Release                  give the item back, at no charge
+
+An error never holds a token or a URL. Nothing but errors lives here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+
+class LeasewayError(Exception):
+    """Whatever this library raises by itself."""
+
+
+class ConnectionLost(LeasewayError):
+    """The server cannot be reached, or the connection ended before the answer came."""
+
+
+class PostUnknown(ConnectionLost):
+    """A post was said and its answer never came: the item may or may not be in the queue."""
+
+
+class AccessRefused(LeasewayError):
+    """The server will not have this connection, however often it is tried (PROTOCOL.md §2)."""
+
+
+class Unauthorized(AccessRefused):
+    """No valid token where one is needed."""
+
+
+class Forbidden(AccessRefused):
+    """The token is good, but has not the right that this socket needs."""
+
+
+class NoSuchQueue(AccessRefused):
+    """No queue of that name exists for this token."""
+
+
+class Rejected(LeasewayError):
+    """Something that was said was refused, by the server or before it was sent.
+
+    `code` is the protocol's stable word (§4: `schema`, `too-large`, `limit`, …), `errors` its list of
+    `{"path", "message"}`.
+    """
+
+    def __init__(self, code: str, errors: list[JsonObject]) -> None:
+        self.code = code
+        self.errors = errors
+        texts = "; ".join(f"{e.get('path') or '/'}: {e.get('message', '')}" for e in errors)
+        super().__init__(f"{code}: {texts}" if texts else code)
+
+
+class UnknownItem(LeasewayError):
+    """The server sent no view of a subscribed id: it never existed, or it was pruned."""
+
+
+class LeaseLost(LeasewayError):
+    """The item was taken away: cancelled, expired, lapsed, or finished by somebody else."""
+
+
+class NotFinished(LeasewayError):
+    """The item ended in another state than `finished`.
+
+    `error` is the last fault as the server tells it (`{"message", "code"?, "detail"?}`), or None.
+    """
+
+    def __init__(self, item_id: str, error: JsonObject | None) -> None:
+        self.id = item_id
+        self.error = error
+        message = (error or {}).get("message", "no error was told")
+        super().__init__(f"{item_id}: {message}")
+
+
+class Failed(NotFinished):
+    """A worker said that the item can never succeed."""
+
+
+class Dead(NotFinished):
+    """The item used up its tries, or took too many workers down."""
+
+
+class Cancelled(NotFinished):
+    """The item was withdrawn."""
+
+
+class Expired(NotFinished):
+    """The item's time to live ran out."""
+
+
+class HandlerSignal(Exception):
+    """What a handler raises to say how its attempt ends."""
+
+
+class Permanent(HandlerSignal):
+    """Ends the item as `failed`: no other attempt could succeed."""
+
+    def __init__(self, message: str, *, code: str | None = None, detail: Any = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.detail = detail
+
+
+class Release(HandlerSignal):
+    """Gives the item back to the queue at no charge; `delay` in seconds, None for at once."""
+
+    def __init__(self, delay: float | None = None) -> None:
+        super().__init__("released")
+        self.delay = delay

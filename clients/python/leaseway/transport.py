@@ -1,0 +1,86 @@
+"""The one place that knows the WebSocket library: opens a socket and speaks of its end in our words.
+
+Loaded when the first socket is dialled. No reconnecting here, and nothing of the protocol but the header
+that carries the token.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from leaseway.connection import Endpoint, SocketClosed
+
+OPEN_WITHIN = 10.0
+CLOSE_WITHIN = 5.0
+#: The statuses of a handshake that was refused outright, by a proxy for instance, as close codes.
+REFUSALS = {401: 4401, 403: 4403, 404: 4404}
+
+
+class _Quiet(logging.LoggerAdapter[logging.Logger]):
+    """Hides the library's debug lines: they hold headers (the token) and payloads."""
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802  logging's own name.
+        return level > logging.DEBUG and super().isEnabledFor(level)
+
+
+class _Direct(connect):
+    """Follows no redirect: the token goes to the address that was given, and to no other."""
+
+    def process_redirect(self, exc: Exception) -> Exception:
+        return exc
+
+
+class WebSocket:
+    """A socket of the `websockets` library."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+
+    async def send(self, data: bytes) -> None:
+        """Sends one text frame."""
+        try:
+            await self._connection.send(data, text=True)
+        except ConnectionClosed as closed:
+            raise _closed(closed) from None
+
+    async def receive(self) -> bytes:
+        """The next frame."""
+        try:
+            return await self._connection.recv(decode=False)
+        except ConnectionClosed as closed:
+            raise _closed(closed) from None
+
+    async def close(self) -> None:
+        """Closes with 1000; does nothing on a closed one."""
+        await self._connection.close()
+
+
+async def dial(endpoint: Endpoint, max_bytes: int) -> WebSocket:
+    """Opens a WebSocket with the token as a bearer. Raises `SocketClosed` for whatever hinders it."""
+    headers: dict[str, Any] = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
+    try:
+        connection = await _Direct(
+            endpoint.url,
+            additional_headers=headers,
+            compression=None,
+            max_size=max_bytes,
+            open_timeout=OPEN_WITHIN,
+            close_timeout=CLOSE_WITHIN,
+            logger=_Quiet(logging.getLogger("leaseway.websocket"), None),
+        )
+    except InvalidStatus as refused:
+        status = refused.response.status_code
+        raise SocketClosed(REFUSALS.get(status, 1006), f"HTTP {status}") from None
+    except (OSError, WebSocketException) as error:
+        raise SocketClosed(1006, f"{type(error).__name__}: {error}") from None
+    return WebSocket(connection)
+
+
+def _closed(closed: ConnectionClosed) -> SocketClosed:
+    if closed.rcvd is None:
+        return SocketClosed(1006, str(closed))
+    return SocketClosed(closed.rcvd.code, closed.rcvd.reason)

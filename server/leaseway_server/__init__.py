@@ -1,0 +1,1 @@
+"""The Leaseway server."""

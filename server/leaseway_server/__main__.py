@@ -1,0 +1,205 @@
+"""Composes the real objects and runs them: stores, engines, the site, and uvicorn around it."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sqlite3
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import uvicorn
+import uvloop
+
+from leaseway_server.config import Config, ServerConfig
+from leaseway_server.core.errors import StoreRefused
+from leaseway_server.log import configure_logging
+from leaseway_server.runtime.clock import Clock
+from leaseway_server.runtime.engine import Engine
+from leaseway_server.store.access import AccessStore
+from leaseway_server.store.sqlite.store import SqliteStore
+from leaseway_server.web.app import create_app
+from leaseway_server.web.protocol import SocketProtocol
+from leaseway_server.web.site import ServedQueue, Site
+
+STOP_SECONDS = 5
+REFRESH_SECONDS = 1.0
+
+_log = logging.getLogger("leaseway_server")
+
+
+class WebServer(uvicorn.Server):
+    """uvicorn, with our own planned stop: the signals are ours, and sockets are drained before it cuts them."""
+
+    def __init__(self, config: uvicorn.Config, site: Site) -> None:
+        super().__init__(config)
+        self._site = site
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves the signals to `Running`."""
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stops listening; drains, unless there is nothing left to promise; then closes what is left."""
+        for listener in self.servers:
+            listener.close()
+        if self.force_exit:
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+        else:
+            await self._site.drain()
+        await super().shutdown(sockets)
+
+
+class Running:
+    """A server at work, from its stores to its listener. `address` is known once `started` is set."""
+
+    def __init__(self, config: Config, clock: Clock | None = None) -> None:
+        self.started = asyncio.Event()
+        self.address = ""
+        self.site: Site | None = None
+        self._config = config
+        self._clock = clock or Clock()
+        self._stopped = False
+        self._fault: BaseException | None = None
+        self._stores: list[SqliteStore] = []
+        self._web: WebServer | None = None
+
+    async def run(self) -> int:
+        """Serves until `stop` (0), or until a store is lost (1). Raises `StoreRefused` and `OSError` at the start."""
+        with _listen(self._config.server.host, self._config.server.port) as listener:
+            tokens = AccessStore.open(self._config.server.data)
+            try:
+                self.site = Site(self._open_queues(), tokens, self._clock)
+                await self._serve(self.site, listener)
+            finally:
+                for store in self._stores:
+                    await store.close()
+                tokens.close()
+        return 1 if self._fault else 0
+
+    def stop(self) -> None:
+        """A planned stop (PROTOCOL.md §6)."""
+        _log.info("stopping")
+        self._stopped = True
+        if self._web is not None:
+            self._web.should_exit = True
+
+    def _open_queues(self) -> dict[str, ServedQueue]:
+        server = self._config.server
+        queues = {}
+        for name, configured in self._config.queues.items():
+            store = SqliteStore.open(server.data / f"{name}.db", self._clock.now)
+            self._stores.append(store)
+            engine = Engine(
+                configured.queue,
+                store,
+                self._clock,
+                resume_grace=server.resume_grace,
+                ping_timeout=server.ping_timeout,
+                on_lost=self._stop_at_once,
+            )
+            queues[name] = ServedQueue(configured.queue, configured.grants, engine)
+        return queues
+
+    async def _serve(self, site: Site, listener: socket.socket) -> None:
+        engines = [served.engine for served in site.queues.values()]
+        for engine in engines:
+            await engine.start()
+        self._web = WebServer(_uvicorn_config(self._config.server, site), site)
+        self._web.should_exit = self._stopped
+        turning = [self._watched(engine.run()) for engine in engines]
+        refreshing = self._watched(_refresh(site))
+        self.address = _address(listener)
+        _log.info("serving %s", self.address, extra={"queues": ",".join(site.queues), "sqlite": sqlite3.sqlite_version})
+        self.started.set()
+        await self._web.serve([listener])
+        refreshing.cancel()
+        for engine in engines:
+            engine.stop()
+        await asyncio.gather(*turning, refreshing, return_exceptions=True)
+        _log.info("stopped")
+
+    def _watched(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            _log.critical("a part of the server failed", exc_info=task.exception())
+            self._stop_at_once(task.exception())
+
+    def _stop_at_once(self, fault: BaseException | None) -> None:
+        assert self._web is not None
+        self._fault = fault
+        self._web.force_exit = True
+        self._web.should_exit = True
+
+
+def run(config: Config) -> int:
+    """Serves `config` until a signal. Gives the exit status: 0, or 1 with the reason on standard error."""
+    configure_logging()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(config))
+    except (StoreRefused, OSError) as refused:
+        _log.critical("cannot start: %s", refused)
+        return 1
+
+
+async def _run(config: Config) -> int:
+    running = Running(config)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, running.stop)
+    return await running.run()
+
+
+async def _refresh(site: Site) -> None:
+    while True:
+        await asyncio.sleep(REFRESH_SECONDS)
+        site.refresh()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    # The protocol is named: event loops turn Nagle's delay off only on sockets that say that they are TCP.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listener
+
+
+def _uvicorn_config(server: ServerConfig, site: Site) -> uvicorn.Config:
+    return uvicorn.Config(
+        create_app(site),
+        http="httptools",
+        ws=SocketProtocol,
+        ws_max_size=server.max_message_bytes,
+        ws_ping_interval=server.ping_interval / 1000,
+        ws_ping_timeout=server.ping_timeout / 1000,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        log_config=None,
+        access_log=False,  # It prints the query string, where tokens travel.
+        server_header=False,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+if __name__ == "__main__":
+    from leaseway_server.commands import serve
+
+    serve()

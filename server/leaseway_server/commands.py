@@ -1,0 +1,261 @@
+"""The server's commands: `leaseway serve`, `leaseway check`, `leaseway token`. What they do is done elsewhere.
+
+Exit status: 0 done, 1 the work ended badly, 2 wrong usage or configuration. What a program reads goes to the standard
+output, what is said to people beside it to standard error. A token is printed once, by `token new`, and nowhere else.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+import orjson
+
+from leaseway_server.config import QUEUE_NAME, QUEUE_NAME_RULE, Config, QueueConfig, load_config
+from leaseway_server.config_table import ConfigRefused, Wrong, span, spell, unknown
+from leaseway_server.core.access import RIGHTS, Grant, Right, Token
+from leaseway_server.core.errors import StoreError
+from leaseway_server.core.members import is_name
+from leaseway_server.store.access import AccessStore
+
+ENDED_BADLY: Final = 1
+WRONG_USAGE: Final = 2
+
+
+def _lifetime(_context: click.Context, _option: click.Parameter, value: str | None) -> int | None:
+    """A duration as the configuration writes it, in ms."""
+    try:
+        return None if value is None else span(value)
+    except Wrong as wrong:
+        raise click.BadParameter(str(wrong)) from None
+
+
+_config_option = click.option(
+    "--config", "file", type=click.Path(path_type=Path), metavar="FILE", help="Read this instead of ./leaseway.toml."
+)
+_store_option = click.option("--store", metavar="STORE", help='"sqlite:" and a folder, instead of what the file says.')
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_open_option = click.option(
+    "--open-to-the-network", is_flag=True, help="Let rights that are open to anyone be open to the network too."
+)
+
+
+@click.command()
+@_config_option
+@click.option("--listen", metavar="HOST:PORT", help="Listen here, instead of where the file says.")
+@_store_option
+@_open_option
+def serve(file: Path | None, listen: str | None, store: str | None, open_to_the_network: bool) -> None:
+    """Run the server.
+
+    Without a configuration it serves one open queue, demo, to this machine only.
+    """
+    config = _load(file, listen=listen, store=store, open_to_the_network=open_to_the_network)
+    from leaseway_server.__main__ import run  # The other commands need none of it.
+
+    raise SystemExit(run(config))
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@_open_option
+def check(file: Path | None, open_to_the_network: bool) -> None:
+    """Check a configuration, without starting.
+
+    Says what serve would make of it, or all that is wrong with it.
+    """
+    config = _load(file, open_to_the_network=open_to_the_network)
+    click.echo(f"{config.file} is fine." if config.file else "There is no leaseway.toml here. This is the default:")
+    click.echo(f"Listens on {config.server.host} port {config.server.port}, data in {config.server.data}.")
+    for queue in config.queues.values():
+        click.echo(_describe(queue))
+
+
+@click.group()
+def token() -> None:
+    """Make, list and revoke tokens, also while the server runs."""
+
+
+@token.command("new")
+@click.argument("user")
+@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Only for this queue; may be repeated.")
+@click.option("--right", "rights", multiple=True, type=click.Choice(RIGHTS), help="Only this right; may be repeated.")
+@click.option("--expires", "lifetime", callback=_lifetime, metavar="DURATION", help="Ends after that, such as 30d.")
+@_json_option
+@_config_option
+@_store_option
+def new_token(
+    user: str,
+    queues: Sequence[str],
+    rights: Sequence[Right],
+    lifetime: int | None,
+    as_json: bool,
+    file: Path | None,
+    store: str | None,
+) -> None:
+    """Make a token for USER.
+
+    It has the rights that the configuration gives to USER, or fewer where options narrow it. Only the token itself is
+    written to the standard output.
+    """
+    config = _load(file, store=store)
+    _check_names(config, user, queues)
+    now = _now()
+    expires_at = now + lifetime if lifetime else 0
+    with _tokens(config) as tokens:
+        made, secret = tokens.add(user, frozenset(queues) or None, frozenset(rights) or None, expires_at, now)
+    if as_json:
+        _print_json(_public(made) | {"token": secret})
+    else:
+        click.echo(secret)
+        click.echo(_introduce(made, now), err=True)
+    if not _has_rights(config, user):
+        click.echo(f"Note: the configuration gives {user} no right on any queue so far.", err=True)
+
+
+@token.command("list")
+@_json_option
+@_config_option
+@_store_option
+def list_tokens(as_json: bool, file: Path | None, store: str | None) -> None:
+    """List the tokens that were not revoked: their ids, never what they are."""
+    with _tokens(_load(file, store=store)) as tokens:
+        found = tokens.all()
+    if as_json:
+        _print_json([_public(each) for each in found])
+    elif found:
+        now = _now()
+        _print_rows([("ID", "USER", "QUEUES", "RIGHTS", "ENDS"), *(_row(each, now) for each in found)])
+    else:
+        click.echo(f"There are no tokens in {tokens.path}.", err=True)
+
+
+@token.command("revoke")
+@click.argument("token_id", metavar="ID")
+@_config_option
+@_store_option
+def revoke_token(token_id: str, file: Path | None, store: str | None) -> None:
+    """Revoke the token with this ID (see token list). A running server obeys within seconds."""
+    with _tokens(_load(file, store=store)) as tokens:
+        revoked = tokens.revoke(token_id)
+    if not revoked:
+        # What was typed is not repeated: it may be a token instead of its id.
+        _fail(f"Error: no token in {tokens.path} has this id; leaseway token list shows them.", ENDED_BADLY)
+    click.echo(f"Token {token_id} is revoked.", err=True)
+
+
+# ── What was asked ──
+
+
+def _load(
+    file: Path | None, *, listen: str | None = None, store: str | None = None, open_to_the_network: bool = True
+) -> Config:
+    try:
+        return load_config(
+            file, environ=os.environ, listen=listen, store=store, open_to_the_network=open_to_the_network
+        )
+    except ConfigRefused as refused:
+        _fail(str(refused), WRONG_USAGE)
+
+
+def _check_names(config: Config, user: str, queues: Sequence[str]) -> None:
+    if not is_name(user):
+        raise click.BadParameter("expected 1 to 200 characters, none of them a control", param_hint="USER")
+    for queue in queues:
+        if not QUEUE_NAME.fullmatch(queue):
+            raise click.BadParameter(QUEUE_NAME_RULE, param_hint="--queue")
+        if config.file and queue not in config.queues:
+            fault = unknown(queue, config.queues, "queue")
+            raise click.BadParameter(f"{queue}: {fault} (in {config.file})", param_hint="--queue")
+
+
+def _has_rights(config: Config, user: str) -> bool:
+    granted = any(queue.grants.rights_of(user) for queue in config.queues.values())
+    return granted or user in config.server.admins
+
+
+@contextmanager
+def _tokens(config: Config) -> Iterator[AccessStore]:
+    try:
+        with AccessStore.open(config.server.data) as tokens:
+            yield tokens
+    except StoreError as error:
+        _fail(f"Error: {error}", ENDED_BADLY)
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def _fail(message: str, status: int) -> NoReturn:
+    click.echo(message, err=True)
+    raise SystemExit(status)
+
+
+# ── What is said ──
+
+
+def _describe(config: QueueConfig) -> str:
+    queue, policy = config.queue, config.queue.policy
+    schemas = [kind for kind, document in queue.schemas.documents().items() if document is not None]
+    progress = f", progress within {spell(policy.progress_by)}" if policy.progress_by else ""
+    delays = ", ".join(map(spell, policy.backoff.delays))
+    return (
+        f"Queue {queue.name}\n"
+        f"  rights   {'; '.join(f'{right}: {_whom(config.grants.to(right))}' for right in RIGHTS)}\n"
+        f"  schemas  {', '.join(schemas) or 'none: anything is taken'}\n"
+        f"  lease    {spell(policy.lease)}{progress}\n"
+        f"  retry    {policy.max_attempts} attempts, after {delays}; {policy.max_losses} losses"
+    )
+
+
+def _whom(grant: Grant) -> str:
+    if isinstance(grant, frozenset):
+        return ", ".join(sorted(grant)) or "nobody"
+    return {"open": "anyone", "users": "any user"}[grant]
+
+
+def _introduce(made: Token, now: int) -> str:
+    _, user, queues, rights, end = _row(made, now)
+    return (
+        "This is shown only once; just its hash is kept. Put it now where it is needed.\n"
+        f"Its id is {made.id}. User: {user}; queues: {queues}; rights: {rights}; ends: {end}."
+    )
+
+
+def _row(known: Token, now: int) -> tuple[str, str, str, str, str]:
+    queues = "all" if known.queues is None else ", ".join(sorted(known.queues))
+    rights = "all" if known.rights is None else ", ".join(right for right in RIGHTS if right in known.rights)
+    return known.id, known.user, queues, rights, _end(known, now)
+
+
+def _end(known: Token, now: int) -> str:
+    if not known.expires_at:
+        return "never"
+    end = datetime.fromtimestamp(known.expires_at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{end} (over)" if known.expired(now) else end
+
+
+def _public(known: Token) -> dict[str, object]:
+    return {
+        "id": known.id,
+        "user": known.user,
+        "queues": None if known.queues is None else sorted(known.queues),
+        "rights": None if known.rights is None else [right for right in RIGHTS if right in known.rights],
+        "createdAt": known.created_at,
+        "expiresAt": known.expires_at or None,
+    }
+
+
+def _print_json(value: object) -> None:
+    click.echo(orjson.dumps(value))
+
+
+def _print_rows(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,132 @@
+"""Who may do what (PROTOCOL.md §2): the four rights, tokens and how they are narrowed, and what is said to the others.
+
+Pure. Where tokens are kept is the store's, how one travels is the web's; a secret is only ever seen here to be hashed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import Final, Literal, TypeAlias, get_args
+
+from leaseway_server.core.errors import NotAllowed, NotFound, Unauthorized
+
+Right: TypeAlias = Literal["post", "fetch", "work", "admin"]
+Grant: TypeAlias = Literal["open", "users"] | frozenset[str]
+"""Anyone, any valid token, or the users of these names."""
+
+RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
+ALL_RIGHTS: Final[frozenset[Right]] = frozenset(RIGHTS)
+NO_RIGHTS: Final[frozenset[Right]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """To whom a queue gives each right. What is not named is for all users, and `admin` for nobody."""
+
+    post: Grant = "users"
+    fetch: Grant = "users"
+    work: Grant = "users"
+    admin: Grant = frozenset()
+
+    def to(self, right: Right) -> Grant:
+        """To whom it gives this right by name; `admin` gives the others too."""
+        grant: Grant = getattr(self, right)
+        return grant
+
+    def open_rights(self) -> frozenset[Right]:
+        """What anyone may do, without a token."""
+        return _with_included(frozenset(right for right in RIGHTS if self.to(right) == "open"))
+
+    def rights_of(self, user: str) -> frozenset[Right]:
+        """What this user may do with a token that nothing narrows."""
+        return _with_included(frozenset(right for right in RIGHTS if _includes(self.to(right), user)))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token; its secret is not. `queues` and `rights` None are all; `expires_at` (ms) 0 is never.
+
+    A token that was revoked is not there any more.
+    """
+
+    id: str
+    user: str
+    queues: frozenset[str] | None
+    rights: frozenset[Right] | None
+    created_at: int
+    expires_at: int
+
+    def expired(self, now: int) -> bool:
+        """Whether its time is over."""
+        return 0 < self.expires_at <= now
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. `presented`: some token came along. `token` is the one that it was; None where there is no such one."""
+
+    presented: bool = False
+    token: Token | None = None
+
+    @property
+    def user(self) -> str:
+        """The user's name, "" without a token."""
+        return self.token.user if self.token else ""
+
+
+ANYONE: Final = Caller()
+"""A caller without a token."""
+
+
+def hash_token(secret: str) -> str:
+    """What is stored of a token: SHA-256, in hex. Any text is taken, whatever a client made up."""
+    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def rights(grants: Grants, queue: str, token: Token | None, now: int) -> frozenset[Right]:
+    """What a caller with this token, or with none, may do on the queue.
+
+    A valid token, however narrow, has what is open to anyone; one whose time is over has nothing.
+    """
+    return NO_RIGHTS if token and token.expired(now) else _rights(grants, queue, token)
+
+
+def authorize(queues: Mapping[str, Grants], queue: str, right: Right, caller: Caller, now: int) -> frozenset[Right]:
+    """All that the caller may do on the queue, where `right` is a part of it.
+
+    Raises `Unauthorized`, `NotFound` or `NotAllowed`, with texts that are the same whatever the caller may not see.
+    """
+    token = caller.token
+    if caller.presented and (token is None or token.expired(now)):
+        raise Unauthorized("this token is not valid, or not any more")
+    grants = queues.get(queue)
+    has = rights(grants, queue, token, now) if grants else NO_RIGHTS
+    if right in has:
+        return has
+    if token is None and (grants or not _open_everywhere(queues, right)):
+        raise Unauthorized("a token is needed here: as Authorization: Bearer, or as ?token=")
+    if token and has:
+        raise NotAllowed(f"this token does not give the right to {right} here")
+    raise NotFound("there is no such queue here, or not for this token")
+
+
+@lru_cache(4096)  # The same few are asked about with each request.
+def _rights(grants: Grants, queue: str, token: Token | None) -> frozenset[Right]:
+    if token is None or (token.queues is not None and queue not in token.queues):
+        return grants.open_rights()
+    kept = ALL_RIGHTS if token.rights is None else _with_included(token.rights)
+    return grants.open_rights() | grants.rights_of(token.user) & kept
+
+
+def _open_everywhere(queues: Mapping[str, Grants], right: Right) -> bool:
+    """Whether no token is needed for this on any queue: then a 404 tells nothing that a 401 would hide."""
+    return all(right in grants.open_rights() for grants in queues.values())
+
+
+def _includes(grant: Grant, user: str) -> bool:
+    return user in grant if isinstance(grant, frozenset) else True
+
+
+def _with_included(named: frozenset[Right]) -> frozenset[Right]:
+    return ALL_RIGHTS if "admin" in named else named

@@ -1,0 +1,146 @@
+"""What is asked of a queue's engine, and what it answers. Values only.
+
+A command takes effect in one turn, wholly or not at all. Its outcome is given after that turn's commit, never before.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from leaseway_server.core.criteria import Criteria
+from leaseway_server.core.errors import Refused
+from leaseway_server.core.lifecycle import Event, Reason
+from leaseway_server.core.model import Item, NewItem
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A new item. Outcome: `Posted`."""
+
+    new: NewItem
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One event on one item: a report, a cancel, a stamp. Outcome: `Changed`."""
+
+    id: str
+    event: Event
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    """A claim: `count` items that meet `criteria`. It waits until `until` (ms since the epoch; 0 does not wait).
+
+    Outcomes: a `Handed` for each item, and one `Empty` where fewer than `count` came.
+    """
+
+    holder: int
+    user: str
+    worker: str
+    criteria: Criteria
+    count: int = 1
+    wait_ms: int = 0
+    until: int = 0
+    """Set by the turn that takes it up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Takes back the claims of a socket, or this one of them; each is ended by `Empty`. Outcome: `Done`.
+
+    What was committed to a claim before stays with it.
+    """
+
+    holder: int
+    ask: Ask | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeLeases:
+    """A worker is back. `leases` are (id, attempts). Outcome: `Resumed`."""
+
+    holder: int
+    user: str
+    worker: str
+    leases: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """This socket is gone: its claims end, what it holds is requeued. Outcome: `Done`."""
+
+    holder: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The views of these items, and with `bodies` the items as posted. Outcome: `Found`."""
+
+    ids: tuple[str, ...]
+    bodies: bool = False
+
+
+Command: TypeAlias = Post | Change | Ask | Withdraw | ResumeLeases | Drop | Read
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """The item as committed: `processing` where a waiting claim took it."""
+
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """`item` is as it stands after the event, or None where the id is unknown; `reason` says why it was refused."""
+
+    accepted: bool
+    item: Item | None
+    reason: Reason | str = ""
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """An item for a claim, with its `body`."""
+
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """The claim is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """Each lease's answer, in the order asked."""
+
+    leases: tuple[Changed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The items that exist, by id; finished ones with their `result`. `now` is the turn's time."""
+
+    items: dict[str, Item] = field(default_factory=dict)
+    now: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It was done; there is nothing to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The turn could not do it; nothing of it was kept."""
+
+    error: Refused
+
+
+Outcome: TypeAlias = Posted | Changed | Handed | Empty | Resumed | Found | Done | Failed
+
+Answer: TypeAlias = Callable[[Outcome], None]
+"""Who is told an outcome; called once the turn is committed, and must not wait."""

@@ -1,0 +1,204 @@
+"""What both sockets share: frames to messages, one verb each, `ref`, `batch`, `hello`, and answers in the order asked.
+
+Pure. A frame goes in and gives `Exchange`s whose commands the caller submits; each outcome goes to `settle`; what is to
+be sent is taken by `take`. Only waiting claims are answered out of order (PROTOCOL.md §4, `Order`).
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, TypeAlias
+
+import orjson
+
+from leaseway_server.core.commands import Command, Failed, Outcome
+from leaseway_server.core.errors import BadJson, BadMessage, LimitReached, Refused
+from leaseway_server.core.jsontext import Json, JsonRefused, parse
+from leaseway_server.core.members import Members, an_object, flag, name_of
+from leaseway_server.core.queue import Queue
+
+PROTOCOL: Final = 1
+Ref: TypeAlias = str | int | None
+Message: TypeAlias = dict[str, object]
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One message of the client and what becomes of it. `id` is the item it names, if any."""
+
+    verb: str
+    ref: Ref = None
+    id: str | None = None
+    command: Command | None = None
+    ordered: bool = True
+    left: int = 1
+    """How many outcomes its command still has."""
+    messages: list[bytes] = field(default_factory=list)
+
+
+class Conversation(ABC):
+    """One socket's side of the talk. Subclasses name their verbs and answer them."""
+
+    verbs: ClassVar[frozenset[str]]
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.worker = ""
+        self.batches = False
+        self._waiting: deque[Exchange] = deque()
+        self._outgoing: list[bytes] = []
+
+    def receive(self, text: str | bytes) -> list[Exchange]:
+        """Takes a text frame. Gives what is to be submitted, in this order."""
+        try:
+            value = parse(text)
+        except JsonRefused as refused:
+            self._refuse(Exchange("", left=0), BadJson(str(refused)))
+            return []
+        return list(self._message(value, outer=True))
+
+    def settle(self, exchange: Exchange, outcome: Outcome) -> None:
+        """Takes an outcome of the exchange's command."""
+        exchange.left -= 1
+        if isinstance(outcome, Failed):
+            exchange.left = 0
+            self._say(exchange, self._error(exchange, outcome.error))
+        else:
+            self._answer(exchange, outcome)
+        self._flush()
+
+    def take(self) -> list[bytes]:
+        """The frames to send now, in order; each is at most `maxMessageBytes` long where its messages are."""
+        messages, self._outgoing = self._outgoing, []
+        return frames(messages, self.batches, self.queue.limits.message_bytes)
+
+    @property
+    def has_outgoing(self) -> bool:
+        """Whether `take` would give something."""
+        return bool(self._outgoing)
+
+    @property
+    def backlog(self) -> int:
+        """How many messages wait to be taken, or for the answer to an earlier one."""
+        return len(self._outgoing) + len(self._waiting)
+
+    @abstractmethod
+    def _handle(self, verb: str, value: Json, exchange: Exchange) -> Iterator[Exchange]:
+        """Fills in the exchange of a known verb other than `hello` and `batch`, and yields what is to be submitted."""
+
+    @abstractmethod
+    def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
+        """Says what the outcome means, by `_say`."""
+
+    def _greet(self, hello: Members) -> None:  # noqa: B027  Most sockets want nothing more of a greeting.
+        """Takes what a `hello` says to this kind of socket alone."""
+
+    def _message(self, value: Json, *, outer: bool) -> Iterator[Exchange]:
+        exchange = Exchange("")
+        try:
+            members = an_object(value, "a message")
+            exchange.ref = _ref(members)
+            exchange.verb = verb = self._verb(members)
+            if verb == "batch":
+                yield from self._batch(members[verb], outer)
+            elif verb == "hello":
+                self._hello(exchange, an_object(members[verb], "hello"))
+            else:
+                yield from self._handle(verb, members[verb], exchange)
+        except Refused as refused:
+            exchange.left = 0
+            self._refuse(exchange, refused)
+
+    def _verb(self, members: Members) -> str:
+        known = self.verbs & members.keys()
+        if len(known) == 1:
+            return next(iter(known))
+        if known:
+            raise BadMessage(f"a message has one verb, and here are {', '.join(sorted(known))}")
+        raise BadMessage(f"no known verb; here are known: {', '.join(sorted(self.verbs))}")
+
+    def _batch(self, value: Json, outer: bool) -> Iterator[Exchange]:
+        if not outer or not isinstance(value, list):
+            raise BadMessage("a batch must be an array of messages, and none of them a batch")
+        if len(value) > self.queue.limits.batch:
+            raise LimitReached(f"a batch has at most {self.queue.limits.batch} messages, and here are {len(value)}")
+        for message in value:
+            yield from self._message(message, outer=False)
+
+    def _hello(self, exchange: Exchange, hello: Members) -> None:
+        self.worker = name_of(hello, "worker")
+        self.batches = flag(hello, "batch", default=False)
+        self._greet(hello)
+        exchange.left = 0
+        answer: Message = {
+            "type": "hello",
+            "protocol": PROTOCOL,
+            "queue": self.queue.name,
+            "leaseMs": self.queue.policy.lease,
+            "schemas": self.queue.schemas.documents(),
+            "maxMessageBytes": self.queue.limits.message_bytes,
+        }
+        self._begin(exchange)
+        self._say(exchange, answer)
+        self._flush()
+
+    def _begin(self, exchange: Exchange) -> Exchange:
+        if exchange.ordered:
+            self._waiting.append(exchange)
+        return exchange
+
+    def _refuse(self, exchange: Exchange, refused: Refused) -> None:
+        exchange.ordered = True
+        self._begin(exchange)
+        self._say(exchange, self._error(exchange, refused))
+        self._flush()
+
+    def _error(self, exchange: Exchange, refused: Refused) -> Message:
+        errors = [{"path": problem.path, "message": problem.message} for problem in refused.problems]
+        return {"type": "error", "id": exchange.id, "code": refused.code, "errors": errors}
+
+    def _say(self, exchange: Exchange, message: Message) -> None:
+        if exchange.ref is not None:
+            message["ref"] = exchange.ref
+        self._say_encoded(exchange, orjson.dumps(message))
+
+    def _say_encoded(self, exchange: Exchange, message: bytes) -> None:
+        (exchange.messages if exchange.ordered else self._outgoing).append(message)
+
+    def _flush(self) -> None:
+        while self._waiting and self._waiting[0].left == 0:
+            self._outgoing.extend(self._waiting.popleft().messages)
+
+
+def frames(messages: list[bytes], batches: bool, limit: int) -> list[bytes]:
+    """The messages as frames: one each, or joined into `batch` messages of at most `limit` bytes."""
+    if not batches or len(messages) < 2:
+        return messages
+    joined: list[bytes] = []
+    batch: list[bytes] = []
+    size = 0
+    for message in messages:
+        if batch and size + len(message) > limit - _BATCH_BYTES:
+            joined.append(_join(batch))
+            batch, size = [], 0
+        batch.append(message)
+        size += len(message) + 1
+    joined.append(_join(batch))
+    return joined
+
+
+_BATCH_BYTES: Final = len(b'{"type":"batch","messages":[]}')
+
+
+def _join(messages: list[bytes]) -> bytes:
+    if len(messages) == 1:
+        return messages[0]
+    return b'{"type":"batch","messages":[' + b",".join(messages) + b"]}"
+
+
+def _ref(members: Members) -> Ref:
+    ref = members.get("ref")
+    if ref is not None and (isinstance(ref, bool) or not isinstance(ref, str | int)):
+        raise BadMessage("ref must be a text or an integer", path="/ref")
+    return ref

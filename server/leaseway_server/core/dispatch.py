@@ -1,0 +1,189 @@
+"""Waiting claims as data: who gets what, in which order, until when.
+
+Claims with the same criteria stand in one lane, so that an item is probed once per shape of criteria and not once per
+claim. A lane knows how far it has looked through the ready items of the store: everything before its `cursor` either
+does not match or is taken, so an item that becomes ready before the cursor is offered from memory, and one behind it is
+found by the lane's own search. The turn does the searching. What it does here is kept by `commit` and undone by
+`rollback`, so that a turn that fails takes no claim with it.
+"""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+from leaseway_server.core.commands import Answer, Ask
+from leaseway_server.core.criteria import Criteria, Json, Shape
+from leaseway_server.core.model import START, Position
+
+END: Final[Position] = (2**31, 0, 0)
+"""A cursor that has seen all ready items."""
+
+IDLE_LANES: Final = 64
+"""So many lanes without a claim keep their cursor, so that a worker's next claim need not search anew."""
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A claim in its lane. `number` is its age, `left` how many items it still takes."""
+
+    number: int
+    ask: Ask
+    answer: Answer
+    left: int
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """The claims of one shape of criteria, oldest first."""
+
+    criteria: Criteria
+    claims: dict[int, Waiting] = field(default_factory=dict)
+    cursor: Position = START
+
+    @property
+    def searching(self) -> bool:
+        """Whether a claim waits here for what the store may still have."""
+        return bool(self.claims) and self.cursor < END
+
+    def oldest(self) -> Waiting:
+        """The claim that is served first."""
+        return next(iter(self.claims.values()))
+
+    def wanted(self) -> int:
+        """How many items the lane's claims still take."""
+        return sum(waiting.left for waiting in self.claims.values())
+
+
+class Dispatch:
+    """All waiting claims of one queue."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[Shape, Lane] = {}
+        self._by_ask: dict[Ask, Waiting] = {}
+        self._by_holder: dict[int, dict[int, Ask]] = {}
+        self._by_number: dict[int, Ask] = {}
+        self._ends: list[tuple[int, int]] = []
+        self._numbers = count()
+        self._undo: list[tuple[Waiting, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._by_ask)
+
+    def __contains__(self, ask: Ask) -> bool:
+        return ask in self._by_ask
+
+    def add(self, ask: Ask, answer: Answer) -> None:
+        """A new claim, the youngest of its lane."""
+        waiting = Waiting(next(self._numbers), ask, answer, ask.count)
+        self._undo.append((waiting, 0))
+        self._enter(waiting)
+
+    def remove(self, ask: Ask) -> Answer:
+        """The claim leaves. Gives whom to tell."""
+        waiting = self._by_ask[ask]
+        self._undo.append((waiting, waiting.left))
+        self._leave(waiting)
+        return waiting.answer
+
+    def take(self, ask: Ask) -> Answer:
+        """One item goes to the claim, which leaves when it has all that it asked for. Gives whom to tell."""
+        waiting = self._by_ask[ask]
+        self._undo.append((waiting, waiting.left))
+        waiting.left -= 1
+        if waiting.left == 0:
+            self._leave(waiting)
+        return waiting.answer
+
+    def commit(self) -> None:
+        """Keeps what was done since the last `commit` or `rollback`."""
+        self._undo.clear()
+        self._forget_idle_lanes()
+
+    def rollback(self) -> None:
+        """Undoes it: every claim is as it was and as old as it was, and every lane looks anew."""
+        for waiting, left in reversed(self._undo):
+            if waiting.ask in self._by_ask:
+                self._leave(waiting)
+            waiting.left = left
+            if left:
+                self._enter(waiting)
+        self._undo.clear()
+        for lane in self._lanes.values():
+            lane.claims = dict(sorted(lane.claims.items()))
+            lane.cursor = START
+
+    def of_holder(self, holder: int) -> list[Ask]:
+        """The claims of one socket, oldest first."""
+        return list(self._by_holder.get(holder, {}).values())
+
+    def end(self, now: int) -> list[Answer]:
+        """The claims whose time is over leave. Gives whom to tell."""
+        ended = []
+        while self._ends and self._ends[0][0] <= now:
+            ask = self._by_number.get(heapq.heappop(self._ends)[1])
+            if ask is not None:
+                ended.append(self.remove(ask))
+        return ended
+
+    def next_end(self) -> int:
+        """When the first claim's time is over, ms since the epoch; 0 where none waits."""
+        while self._ends and self._ends[0][1] not in self._by_number:
+            heapq.heappop(self._ends)
+        return self._ends[0][0] if self._ends else 0
+
+    def oldest_for(self, position: Position, read: Callable[[], Json]) -> Ask | None:
+        """The oldest claim that takes an item which just became ready at `position`. `read` gives the parsed item."""
+        best: Waiting | None = None
+        for lane in self._lanes.values():
+            if not lane.claims or position > lane.cursor:
+                continue
+            oldest = lane.oldest()
+            if (best is None or oldest.number < best.number) and lane.criteria.matches(read()):
+                best = oldest
+        return best.ask if best else None
+
+    def searching(self) -> list[Lane]:
+        """The lanes that still have to look into the store, those with the oldest claims first."""
+        lanes = [lane for lane in self._lanes.values() if lane.searching]
+        return sorted(lanes, key=lambda lane: lane.oldest().number)
+
+    def unanswered(self) -> list[Ask]:
+        """The claims that do not wait, and whose lane has seen everything."""
+        seen = [lane for lane in self._lanes.values() if lane.cursor == END]
+        return [waiting.ask for lane in seen for waiting in lane.claims.values() if not waiting.ask.until]
+
+    def stays_ready(self, position: Position) -> None:
+        """An item became ready that no claim took: the lanes without claims must look at it when one comes."""
+        rank, due_at, seq = position
+        for lane in self._lanes.values():
+            if not lane.claims:
+                lane.cursor = min(lane.cursor, (rank, due_at, seq - 1))
+
+    def _enter(self, waiting: Waiting) -> None:
+        ask = waiting.ask
+        lane = self._lanes.get(ask.criteria.shape)
+        if lane is None:
+            lane = self._lanes[ask.criteria.shape] = Lane(ask.criteria)
+        lane.claims[waiting.number] = waiting
+        self._by_ask[ask] = waiting
+        self._by_number[waiting.number] = ask
+        self._by_holder.setdefault(ask.holder, {})[waiting.number] = ask
+        if ask.until:
+            heapq.heappush(self._ends, (ask.until, waiting.number))
+
+    def _leave(self, waiting: Waiting) -> None:
+        ask = waiting.ask
+        del self._by_ask[ask], self._by_number[waiting.number]
+        del self._lanes[ask.criteria.shape].claims[waiting.number]
+        held = self._by_holder[ask.holder]
+        del held[waiting.number]
+        if not held:
+            del self._by_holder[ask.holder]
+
+    def _forget_idle_lanes(self) -> None:
+        if len(self._lanes) > IDLE_LANES:
+            idle = [shape for shape, lane in self._lanes.items() if not lane.claims]
+            for shape in idle[: max(0, len(idle) - IDLE_LANES)]:
+                del self._lanes[shape]

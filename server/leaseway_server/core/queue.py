@@ -1,0 +1,74 @@
+"""What the sessions and the web know of a queue: its name, its schemas, its limits, and how values are checked in."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from leaseway_server.core.errors import BadJson, SchemaMismatch, TooLarge
+from leaseway_server.core.jsontext import Json, JsonRefused, check_depth, write
+from leaseway_server.core.lifecycle import Policy
+from leaseway_server.core.schema import Schema
+
+ENVELOPE: Final = 128 * 1024
+"""What a message may need around an item or a result (PROTOCOL.md §5)."""
+RECORD_LIMIT: Final = 32 * 1024
+META_LIMIT: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what clients send. Bytes, counts, and `wait_ms`, the longest that a request may wait."""
+
+    message_bytes: int = 1_048_576
+    batch: int = 1_000
+    ids: int = 10_000
+    subscriptions: int = 10_000
+    count: int = 1_000
+    wait_ms: int = 600_000
+
+    @property
+    def value_bytes(self) -> int:
+        """The largest item or result, as compact UTF-8."""
+        return self.message_bytes - ENVELOPE
+
+
+@dataclass(frozen=True, slots=True)
+class Schemas:
+    """The JSON Schemas of a queue; None takes anything."""
+
+    item: Schema | None = None
+    progress: Schema | None = None
+    result: Schema | None = None
+
+    def documents(self) -> dict[str, Json]:
+        """The documents, or null, by kind."""
+        kinds = {"item": self.item, "progress": self.progress, "result": self.result}
+        return {kind: schema.document if schema else None for kind, schema in kinds.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One queue, as configured."""
+
+    name: str
+    policy: Policy = field(default_factory=Policy)
+    schemas: Schemas = field(default_factory=Schemas)
+    limits: Limits = field(default_factory=Limits)
+
+
+def check_in(value: Json, schema: Schema | None, limit: int, what: str, path: str = "") -> str:
+    """The value as it is stored: compact JSON. `path` is where it stands in what was sent.
+
+    Raises `BadJson` (nested too deeply), `TooLarge`, `SchemaMismatch`.
+    """
+    try:
+        check_depth(value)
+    except JsonRefused as refused:
+        raise BadJson(str(refused), path=path) from None
+    text = write(value)
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > limit:
+        raise TooLarge(f"{what} has {size} bytes, and at most {limit} are taken", path=path)
+    problems = schema.check(value, path) if schema else ()
+    if problems:
+        raise SchemaMismatch(problems[0].message, problems=problems)
+    return text

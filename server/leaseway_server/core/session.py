@@ -1,0 +1,140 @@
+"""One work socket, without I/O: messages in give commands, outcomes give messages out (PROTOCOL.md §4).
+
+What the socket holds is not decided here: that is read from the committed leases. It remembers only with which number
+it claimed an item, so that a client which sends no `attempts` is fenced all the same.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar, Final
+
+import orjson
+
+from leaseway_server.core.commands import (
+    Changed,
+    Done,
+    Empty,
+    Handed,
+    Outcome,
+    Resumed,
+    ResumeLeases,
+    Withdraw,
+)
+from leaseway_server.core.conversation import Conversation, Exchange, Message
+from leaseway_server.core.errors import BadMessage, LimitReached
+from leaseway_server.core.jsontext import Json
+from leaseway_server.core.members import Members, an_object, flag, integer, item_id, name_of, required
+from leaseway_server.core.queue import Queue
+from leaseway_server.core.reports import REPORTS, Reporter, ack, parse_ask, parse_report
+from leaseway_server.core.view import encode_item
+
+REMEMBERED: Final = 20_000
+"""So many of a socket's latest claims keep their number for reports without one."""
+
+
+class WorkSession(Conversation):
+    """What one worker's socket says and is told. `holder` is the socket's number, `user` whose token it came with."""
+
+    verbs: ClassVar[frozenset[str]] = REPORTS | {"claim", "unclaim", "resume", "hello", "batch"}
+
+    def __init__(self, queue: Queue, holder: int, user: str, chance: Callable[[], float]) -> None:
+        super().__init__(queue)
+        self.holder = holder
+        self.user = user
+        self._wants_cancel = False
+        self._fences: dict[str, int] = {}
+        self._reporter = Reporter(holder, user, self._fences.get, chance)
+
+    def lost(self, item_id: str, reason: str) -> None:
+        """This socket lost an item that it held: it is told where its `hello` asked for that."""
+        if self._wants_cancel:
+            self._outgoing.append(orjson.dumps({"type": "cancel", "id": item_id, "reason": reason}))
+
+    def _greet(self, hello: Members) -> None:
+        self._wants_cancel = flag(hello, "cancel", default=False)
+
+    def _handle(self, verb: str, value: Json, exchange: Exchange) -> Iterator[Exchange]:
+        if verb == "claim":
+            ask = parse_ask(value, self.queue, self.holder, self.user, self.worker)
+            exchange.command = ask
+            exchange.left = ask.count
+            exchange.ordered = not ask.wait_ms
+        elif verb == "unclaim":
+            exchange.command = Withdraw(self.holder)
+        elif verb == "resume":
+            exchange.command = self._resume(value)
+        else:
+            if isinstance(value, dict) and isinstance(value.get("id"), str):
+                exchange.id = str(value["id"])  # An `error` names the item too.
+            exchange.command = parse_report(verb, value, self.queue, self._reporter)
+        yield self._begin(exchange)
+
+    def _resume(self, value: Json) -> ResumeLeases:
+        resume = an_object(value, "resume")
+        leases = required(resume, "leases")
+        if not isinstance(leases, list):
+            raise BadMessage("leases must be an array", path="/leases")
+        if len(leases) > self.queue.limits.ids:
+            raise LimitReached(f"at most {self.queue.limits.ids} leases are resumed at once", path="/leases")
+        worker = name_of(resume, "worker") or self.worker
+        if not worker:
+            raise BadMessage("worker is missing: the name that the claims were made under", path="/worker")
+        return ResumeLeases(self.holder, self.user, worker, tuple(map(_lease, leases)))
+
+    def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
+        match outcome:
+            case Handed(item):
+                self._remember(item.id, item.attempts)
+                self._say_encoded(exchange, _with_ref(encode_item(item, self.queue.policy.lease), exchange))
+            case Empty():
+                exchange.left = 0
+                self._say(exchange, {"type": "empty"})
+            case Changed():
+                self._say(exchange, ack(exchange.verb, exchange.id or "", outcome, self.queue))
+            case Resumed(leases):
+                self._say(exchange, self._resume_ack(exchange, leases))
+            case _:
+                assert isinstance(outcome, Done)  # An `unclaim`: the claims' own `empty` is its answer.
+
+    def _resume_ack(self, exchange: Exchange, leases: tuple[Changed, ...]) -> Message:
+        command = exchange.command
+        assert isinstance(command, ResumeLeases)
+        answers = []
+        for (known, attempts), changed in zip(command.leases, leases, strict=True):
+            if changed.accepted:
+                self._remember(known, attempts)
+            answers.append(_resumed(known, changed))
+        return {"type": "resume-ack", "leases": answers}
+
+    def _remember(self, known: str, attempts: int) -> None:
+        self._fences.pop(known, None)
+        self._fences[known] = attempts
+        if len(self._fences) > REMEMBERED:
+            del self._fences[next(iter(self._fences))]
+
+
+def _lease(value: Json) -> tuple[str, int]:
+    lease = an_object(value, "a lease", "/leases")
+    attempts = integer(lease, "attempts")
+    if attempts is None:
+        raise BadMessage("each lease needs its attempts, the number that came with the item", path="/leases")
+    return item_id(lease), attempts
+
+
+def _resumed(known: str, changed: Changed) -> Message:
+    item = changed.item
+    answer: Message = {
+        "id": known,
+        "accepted": changed.accepted,
+        "status": item.status if item else None,
+        "leaseUntil": item.lease_until if item and changed.accepted else None,
+    }
+    if not changed.accepted:
+        answer["reason"] = changed.reason
+    return answer
+
+
+def _with_ref(message: bytes, exchange: Exchange) -> bytes:
+    """The `item` message with its `ref`, spliced, since it may be large."""
+    if exchange.ref is None:
+        return message
+    return message[:-1] + b',"ref":' + orjson.dumps(exchange.ref) + b"}"

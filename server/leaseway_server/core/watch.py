@@ -1,0 +1,190 @@
+"""One monitor socket, without I/O: what it watches, and what it has still to be told (PROTOCOL.md §3).
+
+A slow reader costs its subscriptions and no more: of each item only the newest view waits. Who watches what over all
+sockets is the hub's.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leaseway_server.core.commands import Found, Outcome, Post, Posted, Read
+from leaseway_server.core.conversation import Conversation, Exchange, frames
+from leaseway_server.core.errors import BadMessage, LimitReached, NotAllowed
+from leaseway_server.core.jsontext import Json
+from leaseway_server.core.members import an_object, flag
+from leaseway_server.core.model import Item
+from leaseway_server.core.posting import parse_post
+from leaseway_server.core.queue import Queue
+from leaseway_server.core.view import encode_view
+
+
+@dataclass(slots=True)
+class View:
+    """An encoded view; encoded once however many watch it. `unfetched`: it is an end that no producer was told yet."""
+
+    id: str
+    rev: int
+    encoded: bytes
+    terminal: bool
+    unfetched: bool
+
+
+class WatchList:
+    """The subscriptions of one socket, and what it has still to be told."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, int] = {}
+        self._pending: dict[str, View] = {}
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    def __contains__(self, item_id: str) -> bool:
+        return item_id in self._newest
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._newest)
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to tell."""
+        return bool(self._pending)
+
+    def add(self, item_id: str) -> None:
+        """Watches the item, from the next view on that it is offered."""
+        self._newest.setdefault(item_id, 0)
+
+    def discard(self, item_id: str) -> None:
+        """Stops watching it; what was not told is not told any more."""
+        self._newest.pop(item_id, None)
+        self._pending.pop(item_id, None)
+
+    def offer(self, view: View) -> None:
+        """A change of an item: told unless this or a newer view was offered before."""
+        if view.rev > self._newest.get(view.id, view.rev):
+            self._newest[view.id] = view.rev
+            self._pending[view.id] = view
+
+    def answer(self, view: View) -> None:
+        """The immediate view of a new subscription: told, unless a newer one was offered before."""
+        if view.rev >= self._newest.get(view.id, view.rev + 1):
+            self._newest[view.id] = view.rev
+            self._pending[view.id] = view
+
+    def take(self) -> list[View]:
+        """What is to be told now, oldest change first."""
+        views = list(self._pending.values())
+        self._pending.clear()
+        return views
+
+
+class MonitorSession(Conversation):
+    """What one monitor's socket says and is told.
+
+    `watch` and `unwatch` tell the hub of this socket's interest, before the first view is read: no change between the
+    two is missed.
+    """
+
+    verbs: ClassVar[frozenset[str]] = frozenset({"subscribe", "unsubscribe", "post", "hello", "batch"})
+
+    def __init__(
+        self,
+        queue: Queue,
+        user: str,
+        *,
+        may_post: bool,
+        watch: Callable[[str], None],
+        unwatch: Callable[[str], None],
+    ) -> None:
+        super().__init__(queue)
+        self.watching = WatchList()
+        self._user = user
+        self._may_post = may_post
+        self._watch = watch
+        self._unwatch = unwatch
+        self._promised: set[Exchange] = set()
+
+    def take_with_views(self) -> tuple[list[bytes], list[View]]:
+        """The frames to send now: direct answers, then the newest views; and the views that are among them."""
+        messages, self._outgoing = self._outgoing, []
+        views = self.watching.take()
+        messages.extend(view.encoded for view in views)
+        return frames(messages, self.batches, self.queue.limits.message_bytes), views
+
+    def _handle(self, verb: str, value: Json, exchange: Exchange) -> Iterator[Exchange]:
+        if verb == "post":
+            yield self._begin(self._post(value, exchange))
+        elif verb == "subscribe":
+            exchange.command = Read(self._subscribe(_ids(value, verb, self.queue)))
+            yield self._begin(exchange)
+        else:
+            for item_id in _ids(value, verb, self.queue):
+                self._forget(item_id)
+
+    def _post(self, value: Json, exchange: Exchange) -> Exchange:
+        if not self._may_post:
+            raise NotAllowed("this token may watch here, but not post")
+        new = parse_post(value, self.queue, self._user)
+        if flag(an_object(value, "post"), "subscribe", default=False):
+            self._check_room(1)
+            self._promised.add(exchange)
+        exchange.command = Post(new)
+        return exchange
+
+    def _subscribe(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+        self._check_room(sum(item_id not in self.watching for item_id in ids))
+        for item_id in ids:
+            self._start(item_id)
+        return ids
+
+    def _check_room(self, more: int) -> None:
+        limit = self.queue.limits.subscriptions
+        if len(self.watching) + len(self._promised) + more > limit:
+            raise LimitReached(f"a socket watches at most {limit} items")
+
+    def _start(self, item_id: str) -> None:
+        self.watching.add(item_id)
+        self._watch(item_id)
+
+    def _forget(self, item_id: str) -> None:
+        self.watching.discard(item_id)
+        self._unwatch(item_id)
+
+    def settle(self, exchange: Exchange, outcome: Outcome) -> None:
+        """Takes an outcome of the exchange's command."""
+        promised = exchange in self._promised
+        self._promised.discard(exchange)
+        super().settle(exchange, outcome)
+        if promised and isinstance(outcome, Posted):  # `posted` comes before its first `status`.
+            self._start(outcome.item.id)
+
+    def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
+        if isinstance(outcome, Posted):
+            item = outcome.item
+            self._say(exchange, {"type": "posted", "id": item.id, "status": item.status, "duplicate": False})
+        else:
+            assert isinstance(outcome, Found)
+            assert isinstance(exchange.command, Read)
+            self._show(exchange.command.ids, outcome)
+
+    def _show(self, ids: tuple[str, ...], found: Found) -> None:
+        for item_id in ids:
+            item = found.items.get(item_id)
+            if item is None:
+                self._forget(item_id)  # Unknown ids are ignored, and cost nothing.
+            elif item_id in self.watching:
+                self.watching.answer(view_of(item, found.now))
+
+
+def view_of(item: Item, now: int) -> View:
+    """The item's view at `now`, encoded."""
+    return View(item.id, item.rev, encode_view(item, now), item.terminal, item.terminal and not item.fetched_at)
+
+
+def _ids(value: Json, verb: str, queue: Queue) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise BadMessage(f"{verb} must be an array of ids")
+    if len(value) > queue.limits.ids:
+        raise LimitReached(f"a message names at most {queue.limits.ids} ids, and here are {len(value)}")
+    return tuple(dict.fromkeys(item_id for item_id in value if isinstance(item_id, str)))

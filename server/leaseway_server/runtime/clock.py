@@ -1,0 +1,34 @@
+"""Time and chance, the only place where they come from."""
+
+import asyncio
+import random
+import time
+
+
+class Clock:
+    """Wall time at the start plus the monotonic clock, so that a step of the system's clock ends no lease."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+        self._random = random.Random()  # noqa: S311  Spreads retries; nothing secret comes from it.
+
+    def now(self) -> int:
+        """Milliseconds since the epoch; never goes back."""
+        return int((time.monotonic() + self._offset) * 1000)
+
+    def chance(self) -> float:
+        """A number in [0, 1)."""
+        return self._random.random()
+
+    async def wait(self, event: asyncio.Event, until: int) -> None:
+        """Returns when the event is set or at `until` (ms since the epoch; 0 is never), whichever comes first."""
+        if not until:
+            await event.wait()
+            return
+        seconds = (until - self.now()) / 1000
+        if seconds > 0:
+            try:
+                async with asyncio.timeout(seconds):
+                    await event.wait()
+            except TimeoutError:
+                pass

@@ -1,0 +1,330 @@
+"""The engine of one queue: it gathers what is said while the last commit runs, and does it in one turn after another.
+
+Its task is the only one that runs turns, and nobody cancels it. An answer is given after the commit that it speaks of,
+never before. What a turn does is in `turn.py`; here is when it runs and what happens when it fails.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+from leaseway_server.core.commands import Answer, Change, Command, Drop, Failed, Outcome, Post, Read, Withdraw
+from leaseway_server.core.dispatch import Dispatch
+from leaseway_server.core.errors import StoreFull, StoreLost, Unavailable
+from leaseway_server.core.lifecycle import Fetch, Progress, Renew, Result, loss
+from leaseway_server.core.model import Item
+from leaseway_server.core.queue import Queue
+from leaseway_server.runtime.clock import Clock
+from leaseway_server.runtime.hub import Hub
+from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.runtime.turn import SLICE, Submission, Sweeps, TurnWork, nobody
+from leaseway_server.store.base import Store
+
+TURN_COMMANDS: Final = 1_000
+TURN_BYTES: Final = 8 * 1024 * 1024
+RETRY_MS: Final = 500
+"""So long after a turn that found no space, what nobody waits for is tried again."""
+LATE_MS: Final = 1_500
+"""A look at the deadlines that comes so much too late means that the process itself stood still."""
+TICK_MS: Final = 1_000
+"""The engine looks up at least so often: stamps wait no longer, and a pause of the process is noticed by it."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Minima:
+    """When the next row comes due, and when the next life is over; 0 is never. Re-read after a sweep."""
+
+    due: int = 0
+    expiry: int = 0
+
+    def include(self, due: int, expiry: int) -> None:
+        """A row with these times was saved."""
+        if due and (not self.due or due < self.due):
+            self.due = due
+        if expiry and (not self.expiry or expiry < self.expiry):
+            self.expiry = expiry
+
+
+class Engine:
+    """One queue at work. `on_lost` is told when the store's last commit is in doubt and the process must end."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        store: Store,
+        clock: Clock,
+        *,
+        resume_grace: int = 30_000,
+        ping_timeout: int = 10_000,
+        on_lost: Callable[[StoreLost], None] = lambda _error: None,
+    ) -> None:
+        self.queue = queue
+        self.hub = Hub()
+        self.clock = clock
+        self._store = store
+        self._ping_timeout = ping_timeout
+        self._on_lost = on_lost
+        now = clock.now()
+        self._start = Start(store.epoch, now, now + resume_grace)
+        self._leases = Leases(queue.policy, self._start)
+        self._dispatch = Dispatch()
+        self._minima = Minima()
+        self._holders = count(1)
+        self._waiting: list[Submission] = []
+        self._kept: list[Submission] = []
+        self._stamps: list[Submission] = []
+        self._on_loss: dict[int, Callable[[str, str], None]] = {}
+        self._event = asyncio.Event()
+        self._looked_at = now
+        self._patient_until = 0
+        self._blocked_until = 0
+        self._claims_open = True
+        self._stopping = False
+        self._lost: StoreLost | None = None
+
+    # ── What the web asks ──
+
+    def new_holder(self) -> int:
+        """A number for a new socket, never given out before."""
+        return self._start.holder(next(self._holders))
+
+    def tell_losses(self, holder: int, on_loss: Callable[[str, str], None] | None) -> None:
+        """From now on `on_loss(id, reason)` is told when this socket loses an item that it holds; None ends it."""
+        if on_loss is None:
+            self._on_loss.pop(holder, None)
+        else:
+            self._on_loss[holder] = on_loss
+
+    def submit(self, command: Command, answer: Answer = nobody) -> None:
+        """Has the command done in the next turn. `answer` is told each outcome, after the commit."""
+        if isinstance(command, Drop) and not self._claims_open:
+            command = Withdraw(command.holder)  # On a planned stop nothing is requeued (§6).
+        self._waiting.append(Submission(command, answer))
+        self._event.set()
+
+    def stamp(self, item_id: str) -> None:
+        """A producer was told the item's end. It is noted with the next turn that has anything to do."""
+        self._stamps.append(Submission(Change(item_id, Fetch()), nobody))
+
+    async def ask(self, command: Command) -> Outcome:
+        """As `submit`, for a command with one outcome. A caller that is cancelled cancels nothing but its waiting."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def answer(outcome: Outcome) -> None:
+            if not future.done():
+                future.set_result(outcome)
+
+        self.submit(command, answer)
+        return await future
+
+    @property
+    def writable(self) -> bool:
+        """Whether the last turns could be written, as far as is known."""
+        return self._lost is None and not self._blocked_until
+
+    def close_claims(self) -> None:
+        """A planned stop begins: no item is handed out any more, and dropped sockets keep their leases (§6)."""
+        self._claims_open = False
+
+    # ── The loop ──
+
+    async def start(self) -> None:
+        """Reads the leases; call it once before `run` or `step`."""
+        self._leases.update(await self._store.leases())
+        async with self._store.turn(durable=True) as turn:
+            self._minima = Minima(await turn.next_due(), await turn.next_expiry())
+
+    async def run(self) -> None:
+        """Runs turns until `stop`, or until the store is lost."""
+        while not (self._stopping and not self._waiting) and self._lost is None:
+            await self._wait()
+            await self.step()
+
+    def stop(self) -> None:
+        """`run` ends after the turn that does what is waiting now."""
+        self._stopping = True
+        self._event.set()
+
+    async def step(self) -> None:
+        """One turn with all that waits and all that is over. Does nothing where there is nothing."""
+        now = self.clock.now()
+        self._notice_pause(now)
+        if self._blocked_until and now >= self._blocked_until:
+            self._blocked_until = 0
+            self._waiting[:0], self._kept = self._kept, []
+        self._event.clear()
+        submissions = self._take()
+        sweeps = self._sweeps(now)
+        if submissions or sweeps != Sweeps() or self._searching:
+            await self._attempt(submissions, sweeps, dispatching=self._claims_open and not self._blocked_until)
+            await self._maintain()
+
+    async def _wait(self) -> None:
+        if self._waiting or self._searching:
+            await asyncio.sleep(0)  # There is more to do; but others speak between two turns.
+        else:
+            await self.clock.wait(self._event, self._next_deadline())
+
+    @property
+    def _searching(self) -> bool:
+        return self._claims_open and not self._blocked_until and bool(self._dispatch.searching())
+
+    def _next_deadline(self) -> int:
+        ends = [self._looked_at + TICK_MS, self._dispatch.next_end()]
+        if self._blocked_until:
+            ends.append(self._blocked_until)
+        else:
+            ends += [self._minima.due, self._minima.expiry]
+            ends.append(max(self._leases.next_end(), self._patient_until) if len(self._leases) else 0)
+        return min(end for end in ends if end)
+
+    def _take(self) -> list[Submission]:
+        taken, size = 0, 0
+        for submission in self._waiting:
+            if taken == TURN_COMMANDS or size > TURN_BYTES:
+                break
+            taken += 1
+            size += _bytes(submission.command)
+        submissions, self._waiting = self._waiting[:taken], self._waiting[taken:]
+        stamps, self._stamps = self._stamps, []
+        return submissions + stamps
+
+    def _sweeps(self, now: int) -> Sweeps:
+        claims = 0 < self._dispatch.next_end() <= now
+        if self._blocked_until:
+            return Sweeps(claims=claims)
+        return Sweeps(
+            claims=claims,
+            leases=self._leases.over(now, SLICE) if now >= self._patient_until else (),
+            due=0 < self._minima.due <= now,
+            expiry=0 < self._minima.expiry <= now,
+        )
+
+    def _notice_pause(self, now: int) -> None:
+        """Where the process itself stood still, live sockets are asked before their leases are swept (§7.3)."""
+        if now - self._looked_at > TICK_MS + LATE_MS:
+            self._patient_until = now + self._ping_timeout
+        self._looked_at = now
+
+    # ── One attempt, and what happens when it fails ──
+
+    async def _attempt(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> None:
+        try:
+            work = await self._turn(submissions, sweeps, dispatching=dispatching)
+        except StoreFull as full:
+            self._dispatch.rollback()
+            await self._without_space(submissions, full)
+        except StoreLost as lost:
+            self._lose(lost)
+        except Exception:  # noqa: BLE001  A fault of the data or of ours: find whose, and let the others through.
+            self._dispatch.rollback()
+            _log.exception("a turn failed", extra={"queue": self.queue.name, "commands": len(submissions)})
+            await self._bisect(submissions)
+        else:
+            self._after_commit(work)
+
+    async def _turn(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> TurnWork:
+        durable = self._searching or sweeps != Sweeps() or not all(map(_light, submissions))
+        async with self._store.turn(durable=durable) as turn:
+            work = TurnWork(turn, self.queue.policy, self._dispatch, self._leases, self._start)
+            await work.run(submissions, sweeps, dispatching=dispatching)
+            minima = Minima(
+                await turn.next_due() if sweeps.due else self._minima.due,
+                await turn.next_expiry() if sweeps.expiry else self._minima.expiry,
+            )
+            await turn.commit()
+        self._minima = minima
+        return work
+
+    def _after_commit(self, work: TurnWork) -> None:
+        self._dispatch.commit()
+        changes = work.changes()
+        self._leases.update(after for _, after in changes)
+        for _, after in changes:
+            later = after.due_at if after.status == "pending" and not after.ready else 0
+            self._minima.include(later, 0 if after.terminal else after.expires_at)
+        for answer, finish in work.outcomes:
+            self._tell(answer, finish())
+        for before, after in changes:
+            self._tell_loss(before, after)
+        shown = (after for before, after in changes if before is None or before.rev != after.rev)
+        self.hub.publish(shown, work.now)
+
+    def _tell(self, answer: Answer, outcome: Outcome) -> None:
+        try:
+            answer(outcome)
+        except Exception:  # noqa: BLE001  A fault of one who is told must not keep it from the others.
+            _log.exception("an answer could not be given", extra={"queue": self.queue.name})
+
+    def _tell_loss(self, before: Item | None, after: Item) -> None:
+        reason = loss(before, after) if before is not None and before.holder in self._on_loss else ""
+        if before is not None and reason:
+            self._on_loss[before.holder](after.id, reason)
+
+    async def _without_space(self, submissions: Sequence[Submission], full: StoreFull) -> None:
+        """Refuses what cannot be written, answers what only reads, and keeps what must be done until there is space."""
+        _log.error("a turn could not be written", extra={"queue": self.queue.name, "fault": str(full)})
+        self._blocked_until = self.clock.now() + RETRY_MS
+        refused = Failed(Unavailable("the server cannot write at the moment (no space?); nothing of this was done"))
+        kept = []
+        reads = []
+        for submission in submissions:
+            if isinstance(submission.command, Read):
+                reads.append(submission)
+            elif isinstance(submission.command, Drop) or _stamps(submission.command):
+                kept.append(submission)
+            else:
+                self._tell(submission.answer, refused)
+        self._kept += kept
+        if reads:
+            await self._attempt(reads, Sweeps(), dispatching=False)
+
+    async def _bisect(self, submissions: Sequence[Submission]) -> None:
+        """Does the halves apart, without sweeps and claims, until the guilty command is alone; that one is refused."""
+        if len(submissions) > 1:
+            middle = len(submissions) // 2
+            await self._attempt(submissions[:middle], Sweeps(), dispatching=False)
+            await self._attempt(submissions[middle:], Sweeps(), dispatching=False)
+        elif submissions:
+            refused = Failed(Unavailable("the server failed at this request; nothing of it was done"))
+            self._tell(submissions[0].answer, refused)
+        else:
+            self._blocked_until = self.clock.now() + RETRY_MS
+
+    async def _maintain(self) -> None:
+        try:
+            await self._store.maintain()
+        except StoreFull as full:
+            _log.warning("the log was not written back", extra={"queue": self.queue.name, "fault": str(full)})
+        except StoreLost as lost:
+            self._lose(lost)
+
+    def _lose(self, lost: StoreLost) -> None:
+        _log.critical("the store is lost", extra={"queue": self.queue.name, "fault": str(lost)})
+        self._lost = lost
+        self._on_lost(lost)
+
+
+def _bytes(command: Command) -> int:
+    if isinstance(command, Post):
+        return len(command.new.body)
+    if isinstance(command, Change) and isinstance(command.event, Result | Progress):
+        return len(command.event.value)
+    return 0
+
+
+def _stamps(command: Command) -> bool:
+    return isinstance(command, Change) and isinstance(command.event, Fetch)
+
+
+def _light(submission: Submission) -> bool:
+    """Whether loss of power may cost it: progress, renewals and stamps (PROTOCOL.md §7.1), and what only reads."""
+    command = submission.command
+    return isinstance(command, Read) or (
+        isinstance(command, Change) and isinstance(command.event, Progress | Renew | Fetch)
+    )

@@ -1,0 +1,46 @@
+"""From committed changes to those who watch: each view is encoded once, however many watch it."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from leaseway_server.core.model import Item
+from leaseway_server.core.watch import View, view_of
+
+
+class Watcher(Protocol):
+    """Somebody who watches items. Must be hashable, and must not wait in `offer`."""
+
+    def offer(self, view: View) -> None:
+        """A watched item has changed."""
+        ...
+
+
+class Hub:
+    """Who watches which items of one queue."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[str, set[Watcher]] = {}
+
+    def watch(self, item_id: str, watcher: Watcher) -> None:
+        """From now on the watcher is offered every change of the item."""
+        self._watchers.setdefault(item_id, set()).add(watcher)
+
+    def unwatch(self, item_id: str, watcher: Watcher) -> None:
+        """Ends `watch`; harmless where there was none."""
+        watchers = self._watchers.get(item_id)
+        if watchers is not None:
+            watchers.discard(watcher)
+            if not watchers:
+                del self._watchers[item_id]
+
+    def publish(self, items: Iterable[Item], now: int) -> None:
+        """Tells the watchers of these items, in this order. Called after the commit, and in the order of commits."""
+        for item in items:
+            watchers = self._watchers.get(item.id)
+            if watchers:
+                view = view_of(item, now)
+                for watcher in tuple(watchers):
+                    watcher.offer(view)
+
+    def __len__(self) -> int:
+        return len(self._watchers)

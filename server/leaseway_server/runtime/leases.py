@@ -1,0 +1,127 @@
+"""The leases that are committed, in memory: who holds what, and when the next one ends.
+
+Read by one scan at the start and kept by each commit, instead of an index that every claim would write.
+"""
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from leaseway_server.core.lifecycle import GraceEnd, LeaseEnd, Policy, progress_deadline
+from leaseway_server.core.model import HTTP, Item
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When this server began, and until when the workers of the one before may resume. Times in ms since the epoch."""
+
+    epoch: int
+    at: int
+    grace_until: int
+
+    def holder(self, number: int) -> int:
+        """The number of this start's socket `number`."""
+        return self.epoch << 32 | number
+
+    def orphaned(self, holder: int) -> bool:
+        """Whether this is a socket from before the start."""
+        return holder > HTTP and holder >> 32 != self.epoch
+
+    def progress_from(self, item: Item) -> int:
+        """An attempt from before the start has its clock of `progress_by` begin again at the end of the grace (§1)."""
+        return self.grace_until if item.started_at < self.at else 0
+
+
+@dataclass(slots=True)
+class Lease:
+    """One committed lease. `ends` is when the sweep is to look at it, `queued` where it stands in the heap."""
+
+    holder: int
+    ends: int
+    queued: int
+
+
+class Leases:
+    """All leases of one queue."""
+
+    def __init__(self, policy: Policy, start: Start) -> None:
+        self._policy = policy
+        self._start = start
+        self._leases: dict[str, Lease] = {}
+        self._by_holder: dict[int, set[str]] = {}
+        self._ends: list[tuple[int, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def of_holder(self, holder: int) -> frozenset[str]:
+        """The ids that a socket holds."""
+        return frozenset(self._by_holder.get(holder, ()))
+
+    def update(self, items: Iterable[Item]) -> None:
+        """Takes in what was committed."""
+        for item in items:
+            lease = self._leases.get(item.id)
+            if item.status == "processing":
+                self._put(item, lease)
+            elif lease is not None:
+                del self._leases[item.id]
+                self._let_go(item.id, lease.holder)
+
+    def next_end(self) -> int:
+        """When the first lease is to be looked at, ms since the epoch; 0 where there is none."""
+        while self._ends:
+            ends, item_id = self._ends[0]
+            lease = self._leases.get(item_id)
+            if lease is not None and lease.ends == lease.queued == ends:
+                return ends
+            heapq.heappop(self._ends)
+            if lease is not None and lease.queued == ends:
+                self._queue(item_id, lease)  # It was renewed since.
+        return 0
+
+    def over(self, now: int, limit: int) -> list[str]:
+        """The ids of leases that are to be swept, the earliest first. They stay until a commit ends them."""
+        due: dict[str, None] = {}
+        while len(due) < limit and 0 < self.next_end() <= now:
+            due[heapq.heappop(self._ends)[1]] = None
+        for item_id in due:
+            self._queue(item_id, self._leases[item_id])
+        return list(due)
+
+    def sweep_event(self, item: Item) -> LeaseEnd | GraceEnd:
+        """What the sweep asks of the item."""
+        if self._start.orphaned(item.holder):
+            return GraceEnd(item.holder)
+        return LeaseEnd(self._start.progress_from(item))
+
+    def _put(self, item: Item, lease: Lease | None) -> None:
+        ends = self._ends_at(item)
+        if lease is None:
+            lease = self._leases[item.id] = Lease(item.holder, ends, ends)
+            self._by_holder.setdefault(item.holder, set()).add(item.id)
+            self._queue(item.id, lease)
+            return
+        if lease.holder != item.holder:
+            self._let_go(item.id, lease.holder)
+            self._by_holder.setdefault(item.holder, set()).add(item.id)
+            lease.holder = item.holder
+        lease.ends = ends
+        if ends < lease.queued:
+            self._queue(item.id, lease)
+
+    def _queue(self, item_id: str, lease: Lease) -> None:
+        lease.queued = lease.ends
+        heapq.heappush(self._ends, (lease.ends, item_id))
+
+    def _let_go(self, item_id: str, holder: int) -> None:
+        held = self._by_holder[holder]
+        held.discard(item_id)
+        if not held:
+            del self._by_holder[holder]
+
+    def _ends_at(self, item: Item) -> int:
+        if self._start.orphaned(item.holder):
+            return self._start.grace_until
+        silent = progress_deadline(item, self._start.progress_from(item), self._policy)
+        return min(item.lease_until, silent) if silent else item.lease_until

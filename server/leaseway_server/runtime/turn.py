@@ -1,0 +1,326 @@
+"""One turn: what is done with everything that gathered while the last commit ran (architecture: `The heart`).
+
+It loads the rows that are named, applies the events purely, sweeps what is over, gives ready items to waiting claims,
+and saves what changed, once. It commits nothing and answers nobody: `outcomes` and `changes` are the engine's to use
+after the commit.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from leaseway_server.core.commands import (
+    Answer,
+    Ask,
+    Change,
+    Changed,
+    Command,
+    Done,
+    Drop,
+    Empty,
+    Failed,
+    Found,
+    Handed,
+    Outcome,
+    Post,
+    Posted,
+    Read,
+    Resumed,
+    ResumeLeases,
+    Withdraw,
+)
+from leaseway_server.core.dispatch import END, Dispatch, Lane
+from leaseway_server.core.errors import Refused
+from leaseway_server.core.jsontext import Json, parse
+from leaseway_server.core.lifecycle import (
+    Claim,
+    Due,
+    Event,
+    Expire,
+    Policy,
+    Refusal,
+    Resume,
+    SocketLost,
+    apply,
+    create,
+)
+from leaseway_server.core.model import Item
+from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.store.base import Turn
+
+SLICE: Final = 500
+"""So many rows are swept, or looked at for criteria, in one turn; the next turn goes on."""
+
+
+@dataclass(slots=True, eq=False)
+class Submission:
+    """A command and who waits for its outcomes."""
+
+    command: Command
+    answer: Answer
+
+
+def nobody(_outcome: Outcome) -> None:
+    """The answer of commands that nobody waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeps:
+    """What the engine saw to be over before the turn: leases by id, the others by a look at their minimum."""
+
+    claims: bool = False
+    leases: Sequence[str] = ()
+    due: bool = False
+    expiry: bool = False
+
+
+class TurnWork:
+    """The work of one turn, over an open transaction."""
+
+    def __init__(self, turn: Turn, policy: Policy, dispatch: Dispatch, leases: Leases, start: Start) -> None:
+        self.now = 0
+        self.outcomes: list[tuple[Answer, Callable[[], Outcome]]] = []
+        self._turn = turn
+        self._policy = policy
+        self._dispatch = dispatch
+        self._leases = leases
+        self._start = start
+        self._before: dict[str, Item] = {}
+        self._items: dict[str, Item] = {}
+        self._new: dict[str, Item] = {}
+        self._posts: dict[Submission, tuple[int, str]] = {}
+        self._resumed: dict[int, list[str]] = {}
+        self._reads: list[tuple[Read, Found]] = []
+
+    async def run(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> None:
+        """Does all of it but the commit. An exception leaves nothing done, once the transaction is rolled back."""
+        await self._load(submissions, sweeps)
+        for submission in submissions:
+            self._do(submission)
+        await self._sweep(sweeps)
+        if dispatching:
+            await self._hand_out()
+        await self._read()
+        await self._save()
+
+    def changes(self) -> list[tuple[Item | None, Item]]:
+        """What changed, as (before, after); before is None for a new item."""
+        changed: list[tuple[Item | None, Item]] = [(None, item) for item in self._new.values()]
+        changed.extend(self._changed())
+        return changed
+
+    # ── 1. Load ──
+
+    async def _load(self, submissions: Sequence[Submission], sweeps: Sweeps) -> None:
+        named: set[str] = set(sweeps.leases)
+        posts = []
+        for submission in submissions:
+            command = submission.command
+            match command:
+                case Change():
+                    named.add(command.id)
+                case Post():
+                    posts.append(submission)
+                case Read():
+                    named.update(command.ids)
+                case ResumeLeases():
+                    named.update(item_id for item_id, _ in command.leases)
+                case Drop():
+                    named.update(self._leases.of_holder(command.holder))
+        if named:
+            self._before = await self._turn.load(named)
+            self._items = dict(self._before)
+        if posts:
+            ids = await self._turn.new_ids(len(posts))
+            self._posts = dict(zip(posts, ids, strict=True))
+        self.now = await self._turn.time()
+
+    # ── 2. Apply ──
+
+    def _do(self, submission: Submission) -> None:
+        try:
+            finish = self._start_command(submission)
+        except Refused as refused:
+            finish = _always(Failed(refused))
+        if finish is not None:
+            self.outcomes.append((submission.answer, finish))
+
+    def _start_command(self, submission: Submission) -> Callable[[], Outcome] | None:
+        command = submission.command
+        match command:
+            case Change():
+                return _always(self._change(command.id, command.event))
+            case Post():
+                return self._post(command, *self._posts[submission])
+            case Ask():
+                self._ask(command, submission.answer)
+                return None
+            case Read():
+                found = Found(now=self.now)
+                self._reads.append((command, found))
+                return lambda: found
+            case ResumeLeases():
+                return _always(Resumed(tuple(self._resume(command, *lease) for lease in command.leases)))
+            case Withdraw():
+                self._withdraw(command)
+                return _always(Done())
+            case Drop():
+                self._drop(command.holder)
+                return _always(Done())
+
+    def _change(self, item_id: str, event: Event) -> Changed:
+        item = self._items.get(item_id)
+        if item is None:
+            return Changed(accepted=False, item=None, reason="unknown")
+        after = apply(item, event, self.now, self._policy)
+        if isinstance(after, Refusal):
+            return Changed(accepted=False, item=item, reason=after.reason, duplicate=after.duplicate)
+        self._put(after)
+        return Changed(accepted=True, item=after)
+
+    def _put(self, item: Item) -> None:
+        self._items[item.id] = item
+        if item.id in self._new:
+            self._new[item.id] = item
+
+    def _post(self, command: Post, seq: int, item_id: str) -> Callable[[], Outcome]:
+        item = create(command.new, item_id, seq, self.now, self._policy)
+        self._new[item_id] = self._items[item_id] = item
+        return lambda: Posted(self._items[item_id])  # As committed: a waiting claim may take it in this turn.
+
+    def _ask(self, ask: Ask, answer: Answer) -> None:
+        ask.until = self.now + ask.wait_ms if ask.wait_ms else 0
+        self._dispatch.add(ask, answer)
+
+    def _resume(self, command: ResumeLeases, item_id: str, fence: int) -> Changed:
+        item = self._items.get(item_id)
+        progress_from = self._start.progress_from(item) if item else 0
+        event = Resume(command.holder, command.user, command.worker, fence, progress_from)
+        changed = self._change(item_id, event)
+        if changed.accepted:
+            self._resumed.setdefault(command.holder, []).append(item_id)
+        return changed
+
+    def _withdraw(self, command: Withdraw) -> None:
+        for ask in self._dispatch.of_holder(command.holder) if command.ask is None else [command.ask]:
+            if ask in self._dispatch:
+                self._end(ask)
+
+    def _end(self, ask: Ask) -> None:
+        self.outcomes.append((self._dispatch.remove(ask), _always(Empty())))
+
+    def _drop(self, holder: int) -> None:
+        for ask in self._dispatch.of_holder(holder):
+            self._dispatch.remove(ask)
+        # Besides what it held when the turn began, it may have resumed leases within the turn.
+        for item_id in {*self._leases.of_holder(holder), *self._resumed.get(holder, ())}:
+            self._change(item_id, SocketLost(holder))
+
+    # ── 3. Sweep ──
+
+    async def _sweep(self, sweeps: Sweeps) -> None:
+        for item_id in sweeps.leases:
+            item = self._items.get(item_id)
+            if item is not None:
+                self._change(item_id, self._leases.sweep_event(item))
+        if sweeps.due:
+            self._sweep_rows(await self._turn.come_due(self.now, SLICE), Due())
+        if sweeps.expiry:
+            self._sweep_rows(await self._turn.outlived(self.now, SLICE), Expire())
+        for answer in self._dispatch.end(self.now):
+            self.outcomes.append((answer, _always(Empty())))
+
+    def _sweep_rows(self, rows: Iterable[Item], event: Event) -> None:
+        for item in rows:
+            if item.id not in self._items:
+                self._before[item.id] = self._items[item.id] = item
+            self._change(item.id, event)
+
+    # ── 4. Hand out ──
+
+    async def _hand_out(self) -> None:
+        ready = sorted(self._ready(), key=lambda item: item.position)
+        if ready and len(self._dispatch):
+            await self._with_bodies(ready)
+            ready = [item for item in ready if not self._offer(item)]
+        for lane in self._dispatch.searching():
+            ready = await self._search(lane, ready)
+        for item in ready:
+            self._dispatch.stays_ready(item.position)
+        for ask in self._dispatch.unanswered():
+            self._end(ask)
+
+    def _ready(self) -> list[Item]:
+        """What became claimable in this turn: the store's index does not know it yet."""
+        return [item for item in self._items.values() if item.ready and item.claimable(self.now)]
+
+    async def _with_bodies(self, items: Sequence[Item]) -> None:
+        missing = [item for item in items if not item.body]
+        if missing:
+            await self._turn.read_bodies(missing)
+
+    def _offer(self, item: Item) -> bool:
+        value: list[Json] = []
+
+        def read() -> Json:
+            if not value:
+                value.append(parse(item.body))
+            return value[0]
+
+        ask = self._dispatch.oldest_for(item.position, read)
+        if ask is not None:
+            self._hand(item, ask)
+        return ask is not None
+
+    async def _search(self, lane: Lane, ready: list[Item]) -> list[Item]:
+        """Looks through the next slice of the store's ready items, and those of this turn that stand among them."""
+        everything = lane.criteria.matches_everything
+        limit = min(SLICE, lane.wanted()) if everything else SLICE
+        found = await self._turn.pick(lane.cursor, limit, {item.seq for item in self._items.values()})
+        last = found[-1].position if len(found) == limit else END
+        among = [item for item in ready if lane.cursor < item.position <= last]
+        await self._with_bodies(among)
+        for item in sorted([*found, *among], key=lambda item: item.position):
+            lane.cursor = item.position
+            if (everything or lane.criteria.matches(parse(item.body))) and item.claimable(self.now):
+                if item.id not in self._items:
+                    self._before[item.id] = item
+                self._hand(item, lane.oldest().ask)
+                if not lane.claims:
+                    break
+        else:
+            lane.cursor = last
+        return [item for item in ready if self._items[item.id].status == "pending"]
+
+    def _hand(self, item: Item, ask: Ask) -> None:
+        after = apply(item, Claim(ask.holder, ask.user, ask.worker), self.now, self._policy)
+        assert isinstance(after, Item), f"{item.id} was claimable and is not"
+        self._put(after)
+        self.outcomes.append((self._dispatch.take(ask), _always(Handed(after))))
+
+    # ── 5. Read and save ──
+
+    async def _read(self) -> None:
+        if not self._reads:
+            return
+        wanted = {item_id for read, _ in self._reads for item_id in read.ids if item_id in self._items}
+        finished = [self._items[item_id] for item_id in wanted if self._items[item_id].status == "finished"]
+        await self._turn.read_results([item for item in finished if not item.result])
+        bodies = {item_id for read, _ in self._reads if read.bodies for item_id in read.ids if item_id in wanted}
+        await self._with_bodies([self._items[item_id] for item_id in bodies])
+        for read, found in self._reads:
+            found.items.update({item_id: self._items[item_id] for item_id in read.ids if item_id in self._items})
+
+    def _changed(self) -> list[tuple[Item, Item]]:
+        return [(old, self._items[old.id]) for old in self._before.values() if self._items[old.id] is not old]
+
+    async def _save(self) -> None:
+        if self._new:
+            await self._turn.insert(list(self._new.values()))
+        changed = self._changed()
+        if changed:
+            await self._turn.save(changed)
+
+
+def _always(outcome: Outcome) -> Callable[[], Outcome]:
+    return lambda: outcome

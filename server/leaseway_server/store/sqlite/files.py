@@ -1,0 +1,134 @@
+"""The files of a SQLite store: locked against a second server, checked, migrated, and opened for one writer."""
+
+import fcntl
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Final
+
+from leaseway_server.core.errors import StoreRefused
+from leaseway_server.store.queries import load_migrations
+
+APPLICATION_ID: Final = 0x4C45_4153  # "LEAS"
+PACKAGE: Final = "leaseway_server.store.sqlite"
+CHECK_SECONDS: Final = 1.0
+WAL_BYTES: Final = 16 * 1024 * 1024
+"""The write-ahead log's size, made at the start and kept: a commit to a file that grows costs twice."""
+_CHECK_STEPS: Final = 20_000
+
+
+class FileLock:
+    """An exclusive lock on a file of its own, held until `release` or the end of the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(self._descriptor)
+            raise StoreRefused(
+                f"{path.with_suffix('.db')} is served by another process (id {holder}); "
+                "stop that one, or give this server a folder of its own"
+            ) from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Gives the lock up."""
+        os.close(self._descriptor)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """The one connection that writes and checkpoints. Raises `StoreRefused` where the file cannot be served."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
+    try:
+        prepare(connection, path)
+    except sqlite3.Error as error:
+        connection.close()
+        raise StoreRefused(f"{path} cannot be opened: {error}") from error
+    except StoreRefused:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Checks and migrates the file, then sets how it is written."""
+    version = check_owner(connection, path)
+    check_pages(connection, path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # The store checkpoints between turns, on its thread.
+    connection.execute("PRAGMA cache_size = -65536")
+    migrate(connection, version)
+    presize_wal(path)
+
+
+def check_owner(connection: sqlite3.Connection, path: Path) -> int:
+    """The file's version (0 for a new one). Raises `StoreRefused` for a file of others or of a newer server."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application != APPLICATION_ID and (application or version or tables):
+        raise StoreRefused(f"{path} is a SQLite file, but not one of Leaseway's")
+    newest = load_migrations(PACKAGE)[-1][0]
+    if version > newest:
+        raise StoreRefused(
+            f"{path} was written by a newer Leaseway (version {version} of the file; this server knows {newest}); "
+            "run the newer one, or restore a backup made before the upgrade"
+        )
+    return int(version)
+
+
+def check_pages(connection: sqlite3.Connection, path: Path) -> None:
+    """SQLite's quick check, for at most `CHECK_SECONDS`. Raises `StoreRefused` where the file is damaged."""
+    give_up = time.monotonic() + CHECK_SECONDS
+    connection.set_progress_handler(lambda: int(time.monotonic() > give_up), _CHECK_STEPS)
+    try:
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        return  # A large file: what was looked at in that time was sound.
+    finally:
+        connection.set_progress_handler(None, 0)
+    if verdict != "ok":
+        raise StoreRefused(
+            f"{path} is damaged ({verdict.splitlines()[-1]}); restore a backup, or salvage it with sqlite3"
+        )
+
+
+def migrate(connection: sqlite3.Connection, version: int) -> None:
+    """Brings the file to the newest version: each step in one transaction with its number."""
+    for number, script in load_migrations(PACKAGE):
+        if number <= version:
+            continue
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in split(script):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+
+
+def split(script: str) -> list[str]:
+    """The statements of a script, since `executescript` would commit before the first."""
+    statements, pending = [], ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            statements.append(pending)
+            pending = ""
+    return statements
+
+
+def presize_wal(path: Path) -> None:
+    """Writes zeros behind the log's end. SQLite reads a frame only where its salt and checksum are right."""
+    wal = path.with_name(path.name + "-wal")
+    with wal.open("ab") as file:
+        missing = WAL_BYTES - file.tell()
+        if missing > 0:
+            file.write(bytes(missing))
+            os.fsync(file.fileno())

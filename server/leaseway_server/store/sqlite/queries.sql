@@ -1,0 +1,49 @@
+-- name: load
+SELECT {columns} FROM item WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq;
+
+-- name: pick
+SELECT {columns}, body.value FROM item JOIN body USING (seq)
+WHERE ready = 1 AND (rank, due_at, seq) > (?, ?, ?)
+ORDER BY rank, due_at, seq LIMIT ?;
+
+-- name: come_due
+SELECT {columns} FROM item WHERE ready = 0 AND status = 'pending' AND due_at <= ? ORDER BY due_at LIMIT ?;
+
+-- name: outlived
+SELECT {columns} FROM item WHERE expires_at > 0 AND finished_at = 0 AND expires_at <= ? ORDER BY expires_at LIMIT ?;
+
+-- name: bodies
+SELECT seq, value FROM body WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: results
+SELECT seq, value FROM result WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: insert_item
+INSERT INTO item ({columns}) VALUES ({marks});
+
+-- name: insert_body
+INSERT INTO body (seq, value) VALUES (?, ?);
+
+-- name: insert_result
+INSERT INTO result (seq, value) VALUES (?, ?);
+
+-- name: next_due
+SELECT min(due_at) FROM item WHERE ready = 0 AND status = 'pending';
+
+-- name: next_expiry
+SELECT min(expires_at) FROM item WHERE expires_at > 0 AND finished_at = 0;
+
+-- name: leases
+SELECT {columns} FROM item WHERE status = 'processing';
+
+-- name: state
+SELECT id_key, next_seq, epoch FROM state;
+
+-- name: new_state
+INSERT INTO state (id_key, next_seq, epoch) VALUES (?, 1, 0);
+
+-- name: start
+UPDATE state SET epoch = epoch + 1;
+
+-- name: reserve
+UPDATE state SET next_seq = ?;

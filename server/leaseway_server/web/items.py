@@ -1,0 +1,115 @@
+"""Posting, looking and cancelling over HTTP (PROTOCOL.md §5)."""
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from leaseway_server.core.commands import Change, Changed, Found, Post, Posted, Read
+from leaseway_server.core.errors import Conflict, NotAllowed, NotFound
+from leaseway_server.core.lifecycle import Cancel
+from leaseway_server.core.model import Item
+from leaseway_server.core.posting import parse_post
+from leaseway_server.core.view import encode_view
+from leaseway_server.core.watch import View, view_of
+from leaseway_server.web.auth import Admitted, admit
+from leaseway_server.web.requests import json_response, query_integer, read_json, succeeded, wait_for
+from leaseway_server.web.site import ServedQueue, Site
+
+
+class EndWatcher:
+    """Waits for the end of one item."""
+
+    def __init__(self) -> None:
+        self.newest: View | None = None
+        self.ended = asyncio.Event()
+
+    def offer(self, view: View) -> None:
+        """A change of the item."""
+        self.newest = view
+        if view.terminal:
+            self.ended.set()
+
+
+async def post_item(request: Request) -> Response:
+    """`POST /<queue>/items`."""
+    site: Site = request.app.state.site
+    caller = admit(site, request.scope, "post")
+    served = caller.served
+    body = await read_json(request, served.queue.limits.message_bytes)
+    posted = succeeded(await served.engine.ask(Post(parse_post(body, served.queue, caller.user))))
+    assert isinstance(posted, Posted)
+    item = posted.item
+    answer = {
+        "id": item.id,
+        "status": item.status,
+        "postedAt": item.posted_at,
+        "dueAt": item.due_at,
+        "duplicate": False,
+    }
+    return json_response(answer, 201)
+
+
+async def get_item(request: Request) -> Response:
+    """`GET /<queue>/items/<id>`, with `waitMs` held until the item has ended."""
+    site: Site = request.app.state.site
+    served = admit(site, request.scope, "fetch").served
+    wait = query_integer(request, "waitMs", served.queue.limits.wait_ms)
+    item_id = request.path_params["id"]
+    watcher = EndWatcher()
+    served.engine.hub.watch(item_id, watcher)  # Before it is read: no change between the two is missed.
+    try:
+        item, now = await find(served, item_id)
+        view = view_of(item, now)
+        if wait and not view.terminal:
+            await wait_for(watcher.ended, request, site, wait / 1000)
+    finally:
+        served.engine.hub.unwatch(item_id, watcher)
+    if watcher.newest is not None and watcher.newest.rev > view.rev:
+        view = watcher.newest
+    if view.unfetched:
+        served.engine.stamp(item_id)
+    return Response(view.encoded, media_type="application/json")
+
+
+async def get_body(request: Request) -> Response:
+    """`GET /<queue>/items/<id>/item`: the item as it was posted."""
+    served = admit(request.app.state.site, request.scope, "fetch").served
+    item, _ = await find(served, request.path_params["id"], bodies=True)
+    return Response(item.body, media_type="application/json")
+
+
+async def cancel_item(request: Request) -> Response:
+    """`POST /<queue>/items/<id>/cancel`: `admin`, or `post` and the item's own poster."""
+    site: Site = request.app.state.site
+    caller = admit(site, request.scope, "post")
+    served = caller.served
+    item_id = request.path_params["id"]
+    item, now = await find(served, item_id)
+    check_owner(caller, item)
+    changed = succeeded(await served.engine.ask(Change(item_id, Cancel())))
+    assert isinstance(changed, Changed)
+    if changed.item is None:
+        raise NotFound("there is no such item")
+    if not changed.accepted and changed.item.status != "cancelled":
+        raise Conflict(f"the item is {changed.item.status} already")
+    if not changed.accepted:
+        item, now = await find(served, item_id)
+        return Response(encode_view(item, now), media_type="application/json")
+    return Response(encode_view(changed.item, max(now, changed.item.updated_at)), media_type="application/json")
+
+
+def check_owner(caller: Admitted, item: Item) -> None:
+    """On a queue that is open to post, the id is the capability (PROTOCOL.md §2)."""
+    if "admin" not in caller.rights and item.posted_by != caller.user:
+        raise NotAllowed("only the item's poster or an administrator may cancel it")
+
+
+async def find(served: ServedQueue, item_id: str, *, bodies: bool = False) -> tuple[Item, int]:
+    """The item, and the turn's time. Raises `NotFound`."""
+    found = succeeded(await served.engine.ask(Read((item_id,), bodies=bodies)))
+    assert isinstance(found, Found)
+    item = found.items.get(item_id)
+    if item is None:
+        raise NotFound("there is no such item")
+    return item, found.now

@@ -1,0 +1,46 @@
+"""`GET /<queue>/monitor`: the socket of a producer who watches (PROTOCOL.md §3)."""
+
+from starlette.types import Receive, Scope, Send
+
+from leaseway_server.core.watch import MonitorSession, View
+from leaseway_server.web.auth import Admitted
+from leaseway_server.web.socket import Socket
+
+
+class MonitorSocket(Socket):
+    """A monitor. Of each item that it watches only the newest view waits to be sent."""
+
+    session: MonitorSession
+
+    def __init__(self, admitted: Admitted, scope: Scope, receive: Receive, send: Send) -> None:
+        self._hub = admitted.served.engine.hub
+        self._sending: list[View] = []
+        session = MonitorSession(
+            admitted.served.queue,
+            admitted.user,
+            may_post="post" in admitted.rights,
+            watch=lambda item_id: self._hub.watch(item_id, self),
+            unwatch=lambda item_id: self._hub.unwatch(item_id, self),
+        )
+        super().__init__(admitted, session, scope, receive, send)
+
+    def offer(self, view: View) -> None:
+        """The hub has a change of a watched item."""
+        self.session.watching.offer(view)
+        self.wake()
+
+    def frames(self) -> list[bytes]:
+        """Direct answers, then the newest views."""
+        frames, self._sending = self.session.take_with_views()
+        return frames
+
+    def sent(self) -> None:
+        """The ends that went out for the first time are stamped: their retention counts from now."""
+        for view in self._sending:
+            if view.unfetched:
+                self.served.engine.stamp(view.id)
+
+    def gone(self) -> None:
+        """Nobody watches here any more."""
+        for item_id in self.session.watching:
+            self._hub.unwatch(item_id, self)

@@ -1,0 +1,50 @@
+"""Errors over HTTP: problem documents (RFC 9457) with the protocol's `code` and `errors` (PROTOCOL.md §5)."""
+
+from http import HTTPStatus
+from typing import Final
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from leaseway_server.core.errors import Refused, SchemaMismatch
+
+PROBLEM: Final = "application/problem+json"
+_CODES: Final = {404: "not-found", 405: "bad-message", 413: "too-large", 415: "bad-message"}
+
+
+def problem(refused: Refused) -> Response:
+    """The answer to a request that was refused."""
+    first = refused.problems[0]
+    body = {
+        "type": "about:blank",
+        "title": refused.title,
+        "status": refused.status,
+        "detail": str(refused)[:200],
+        "code": refused.code,
+    }
+    if first.path or isinstance(refused, SchemaMismatch):
+        body["errors"] = [{"path": problem.path, "message": problem.message} for problem in refused.problems]
+    headers = {"WWW-Authenticate": "Bearer"} if refused.status == HTTPStatus.UNAUTHORIZED else None
+    return Response(orjson.dumps(body), refused.status, headers, PROBLEM)
+
+
+async def on_refused(_request: Request, error: Exception) -> Response:
+    """Starlette's handler for `Refused`."""
+    assert isinstance(error, Refused)
+    return problem(error)
+
+
+async def on_http_exception(_request: Request, error: Exception) -> Response:
+    """Starlette's handler for its own errors: no such path, or not this method."""
+    assert isinstance(error, HTTPException)
+    phrase = HTTPStatus(error.status_code).phrase
+    body = {
+        "type": "about:blank",
+        "title": phrase,
+        "status": error.status_code,
+        "detail": error.detail,
+        "code": _CODES.get(error.status_code, "bad-message"),
+    }
+    return Response(orjson.dumps(body), error.status_code, error.headers, PROBLEM)

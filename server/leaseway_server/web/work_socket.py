@@ -1,0 +1,37 @@
+"""`GET /<queue>/work`: the socket of a worker (PROTOCOL.md §4)."""
+
+from starlette.types import Receive, Scope, Send
+
+from leaseway_server.core.commands import Drop
+from leaseway_server.core.session import WorkSession
+from leaseway_server.web.auth import Admitted
+from leaseway_server.web.socket import Socket
+
+
+class WorkSocket(Socket):
+    """A worker. When it ends the engine is told, also where a claim's commit is under way: it is held, and requeued."""
+
+    session: WorkSession
+
+    def __init__(self, admitted: Admitted, scope: Scope, receive: Receive, send: Send) -> None:
+        engine = admitted.served.engine
+        session = WorkSession(admitted.served.queue, engine.new_holder(), admitted.user, engine.clock.chance)
+        super().__init__(admitted, session, scope, receive, send)
+        engine.tell_losses(session.holder, self._lost)
+
+    def frames(self) -> list[bytes]:
+        """The session's answers."""
+        return self.session.take()
+
+    def sent(self) -> None:
+        """Nothing follows."""
+
+    def gone(self) -> None:
+        """What it holds is requeued."""
+        self.served.engine.tell_losses(self.session.holder, None)
+        self.served.engine.submit(Drop(self.session.holder))
+
+    def _lost(self, item_id: str, reason: str) -> None:
+        self.session.lost(item_id, reason)
+        if self.session.has_outgoing:
+            self.wake()

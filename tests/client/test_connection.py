@@ -1,0 +1,276 @@
+"""A connection over real sockets: greeting, backoff, final refusals, and a token that shows nowhere."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Never
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
+
+from client.scripted_peer import A, Pauses, Peer, item, peer, resumed
+from leaseway import connection
+from leaseway.connection import (
+    CEILING,
+    FIRST_CEILING,
+    URGENT_CEILING,
+    Endpoint,
+    Link,
+    Outside,
+    SocketClosed,
+    reconnect_delay,
+)
+from leaseway.errors import AccessRefused, Forbidden, NoSuchQueue, Unauthorized
+from leaseway.transport import dial
+from leaseway.worker_state import Event, WorkerState
+
+CANARY = "canary-5d0f8e1c"
+
+
+@asynccontextmanager
+async def linked(url: str, outside: Outside, token: str | None = None) -> AsyncIterator[asyncio.Task[Never]]:
+    """A worker's link that runs while the block does."""
+
+    def deliver(events: list[Event]) -> None:
+        pass
+
+    link = Link(Endpoint.of(url, "work", token), WorkerState("box-1", 1), deliver, outside)
+    running = asyncio.create_task(link.run())
+    try:
+        yield running
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+@pytest.mark.parametrize(
+    ("url", "connects_to"),
+    [
+        ("ws://127.0.0.1:8787/resize", "ws://127.0.0.1:8787/resize/work"),
+        ("http://127.0.0.1:8787/resize/", "ws://127.0.0.1:8787/resize/work"),
+        ("https://task.example.com/resize", "wss://task.example.com/resize/work"),
+        ("wss://task.example.com/under/resize", "wss://task.example.com/under/resize/work"),
+        ("ws://[::1]:8787/resize", "ws://[::1]:8787/resize/work"),
+    ],
+)
+def test_a_queues_url_becomes_a_sockets(url: str, connects_to: str) -> None:
+    assert Endpoint.of(url, "work", None).url == connects_to
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "resize",
+        "ftp://127.0.0.1/resize",
+        "ws://127.0.0.1:8787",
+        "ws:///resize",
+        f"ws://127.0.0.1/resize?token={CANARY}",
+        f"ws://{CANARY}@127.0.0.1/resize",
+        f"ws://127.0.0.1/resize#{CANARY}",
+    ],
+)
+def test_a_url_that_is_no_queues_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(ValueError, match="a queue's URL") as refused:
+        Endpoint.of(url, "work", None)
+    assert CANARY not in str(refused.value)
+
+
+@pytest.mark.parametrize("token", [f"{CANARY}\r\nX-Evil: 1", f"{CANARY} x", f"{CANARY}é"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_repeated(token: str) -> None:
+    with pytest.raises(ValueError, match="printable ASCII") as refused:
+        Endpoint.of("ws://127.0.0.1/resize", "work", token)
+    assert CANARY not in str(refused.value)
+
+
+def test_backoff_is_full_jitter_between_nothing_and_a_doubling_ceiling() -> None:
+    ceilings = [reconnect_delay(failures, 1.0, urgent=False) for failures in range(1, 9)]
+    assert ceilings == [FIRST_CEILING, 1.0, 2.0, 4.0, 8.0, 16.0, CEILING, CEILING]
+    assert reconnect_delay(5, 0.0, urgent=False) == 0.0
+    assert reconnect_delay(5, 0.25, urgent=False) == 2.0
+    assert reconnect_delay(100_000, 1.0, urgent=False) == CEILING
+
+
+def test_backoff_is_short_while_leases_are_held() -> None:
+    assert max(reconnect_delay(failures, 1.0, urgent=True) for failures in range(1, 99)) == URGENT_CEILING
+
+
+async def test_hello_is_the_first_message_and_the_token_a_header() -> None:
+    async with peer() as server, linked(server.url, Outside(), CANARY):
+        socket = await server.accept()
+        assert socket.path == "/resize/work"
+        assert socket.headers["Authorization"] == f"Bearer {CANARY}"
+        said = await socket.greet()
+        assert said["cancel"]
+        assert said["batch"]
+        await socket.expect("claim")
+
+
+async def test_an_open_queue_needs_no_header() -> None:
+    async with peer() as server, linked(server.url, Outside()):
+        assert "Authorization" not in (await server.accept()).headers
+
+
+@pytest.mark.parametrize("code", [1000, 1001, 1008, 1011, 1012, 1013])
+async def test_a_closed_socket_is_dialled_again(code: int) -> None:
+    pauses = Pauses()
+    async with peer() as server, linked(server.url, pauses.outside()):
+        first = await server.accept()
+        await first.greet()
+        await first.close(code)
+        await (await server.accept()).greet()
+        assert pauses.asked == [FIRST_CEILING]
+
+
+async def test_failures_in_a_row_wait_longer_and_a_steady_connection_forgives_them() -> None:
+    pauses, now = Pauses(), 0.0
+    outside = Outside(pause=pauses, chance=lambda: 1.0, clock=lambda: now)
+    async with peer() as server, linked(server.url, outside):
+        for _ in range(3):
+            (await server.accept()).cut()
+        socket = await server.accept()
+        assert pauses.asked == [0.5, 1.0, 2.0]
+        await socket.greet()
+        now = 60.0
+        socket.cut()
+        await server.accept()
+        assert pauses.asked == [0.5, 1.0, 2.0, 0.5]
+
+
+async def test_an_accept_that_is_closed_before_the_hello_is_no_success() -> None:
+    pauses = Pauses()
+    async with peer() as server, linked(server.url, pauses.outside()):
+        for _ in range(4):
+            await (await server.accept()).close(1013)
+        await server.accept()
+        assert pauses.asked == [0.5, 1.0, 2.0, 4.0]
+
+
+async def test_a_held_lease_brings_the_connection_back_soon() -> None:
+    pauses = Pauses()
+    async with peer() as server, linked(server.url, pauses.outside()):
+        socket = await server.accept()
+        await socket.greet()
+        await socket.say(item(await socket.expect("claim")))
+        socket.cut()
+        for _ in range(7):
+            (await server.accept()).cut()
+        socket = await server.accept()
+        assert pauses.asked == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0]
+        await socket.greet()
+        await socket.say(resumed(await socket.expect("resume")))
+
+
+@pytest.mark.parametrize(("code", "refused"), [(4401, Unauthorized), (4403, Forbidden), (4404, NoSuchQueue)])
+async def test_a_final_refusal_ends_the_connection(code: int, refused: type[AccessRefused]) -> None:
+    pauses = Pauses()
+    async with peer() as server, linked(server.url, pauses.outside(), CANARY) as running:
+        await (await server.accept()).close(code)
+        with pytest.raises(refused) as told:
+            await running
+        assert CANARY not in str(told.value)
+        assert pauses.asked == []
+
+
+async def test_a_token_that_is_revoked_ends_a_connection_that_stood() -> None:
+    async with peer() as server, linked(server.url, Pauses().outside(), CANARY) as running:
+        socket = await server.accept()
+        await socket.greet()
+        await socket.close(4401)
+        with pytest.raises(Unauthorized):
+            await running
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, 4401), (403, 4403), (404, 4404), (302, 1006), (503, 1006)])
+async def test_a_refused_handshake_is_told_as_a_close_code(status: int, code: int) -> None:
+    def refuse(accepted: ServerConnection, request: Request) -> Response:
+        response = accepted.respond(status, "")
+        response.headers["Location"] = "/elsewhere"
+        return response
+
+    async def never(accepted: ServerConnection) -> None:
+        raise AssertionError("no handshake was to succeed")
+
+    async with serve(never, "127.0.0.1", 0, process_request=refuse) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        with pytest.raises(SocketClosed) as closed:
+            await dial(Endpoint(f"ws://127.0.0.1:{port}/resize/work", CANARY), 1000)
+        assert closed.value.code == code
+
+
+async def test_a_server_that_is_not_there_is_tried_again() -> None:
+    pauses = Pauses()
+    tried = asyncio.Event()
+
+    async def pause(seconds: float) -> None:
+        await pauses(seconds)
+        if len(pauses.asked) == 3:
+            tried.set()
+        await asyncio.sleep(0)
+
+    async with peer() as server:
+        url = server.url
+    async with linked(url, Outside(pause=pause, chance=lambda: 1.0)) as running:
+        await tried.wait()
+        assert not running.done()
+        assert pauses.asked[:3] == [0.5, 1.0, 2.0]
+
+
+async def test_a_server_with_larger_messages_is_dialled_anew_at_once() -> None:
+    pauses = Pauses()
+    async with peer() as server, linked(server.url, pauses.outside()):
+        first = await server.accept()
+        await first.greet(4_000_000)
+        assert await first.closed() == 1000
+        second = await server.accept()
+        await second.greet(4_000_000)
+        claim = await second.expect("claim")
+        await second.say(item(claim, A, item="x" * 3_000_000))
+        second.cut()
+        third = await server.accept()
+        await third.greet(4_000_000)
+        assert (await third.expect("resume"))["resume"]["leases"] == [{"id": A, "attempts": 1}]
+        assert pauses.asked == [FIRST_CEILING]
+
+
+@pytest.mark.parametrize("frame", ["no JSON", "[]", '{"type": "empty"}'])
+async def test_a_server_that_does_not_answer_the_hello_is_left(frame: str) -> None:
+    pauses = Pauses()
+    async with peer() as server, linked(server.url, pauses.outside()):
+        socket = await server.accept()
+        await socket.expect("hello")
+        await socket._connection.send(frame)
+        assert await socket.closed() == 1000
+        await server.accept()
+        assert pauses.asked == [FIRST_CEILING]
+
+
+async def test_a_server_that_never_answers_the_hello_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HELLO_WITHIN", 0.05)
+    pauses = Pauses()
+    async with peer() as server, linked(server.url, pauses.outside()):
+        socket = await server.accept()
+        await socket.expect("hello")
+        assert await socket.closed() == 1000
+        await server.accept()
+        assert pauses.asked == [FIRST_CEILING]
+
+
+async def test_the_token_is_in_no_log_line_and_no_repr(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("leaseway.websocket").setLevel(logging.DEBUG)
+    async with peer() as server, linked(server.url, Pauses().outside(), CANARY):
+        await conversation_with_one_break(server)
+    ours = "\n".join(line.getMessage() for line in caplog.records if line.name != "websockets.server")
+    assert "no connection to" in ours
+    assert CANARY not in ours
+    assert CANARY not in repr(Endpoint.of("ws://127.0.0.1/resize", "work", CANARY))
+
+
+async def conversation_with_one_break(server: Peer) -> None:
+    """A socket that is greeted and cut, and the next one."""
+    socket = await server.accept()
+    await socket.greet()
+    socket.cut()
+    await (await server.accept()).greet()

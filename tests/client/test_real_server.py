@@ -1,0 +1,403 @@
+"""Client and worker against the real server: the whole way, every end, lost sockets, a restart, rights."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from leaseway import (
+    Cancelled,
+    Client,
+    Dead,
+    Failed,
+    Forbidden,
+    NoSuchQueue,
+    Permanent,
+    Rejected,
+    Release,
+    Unauthorized,
+    UnknownItem,
+    View,
+    Worker,
+    transport,
+    watch_state,
+)
+from leaseway.connection import Endpoint, Outside
+from leaseway.job import Job, ThreadJob
+from leaseway.transport import WebSocket
+from support.server import open_queue, resize_queue, running_server
+
+Item = Any
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+class Wire:
+    """The way to a server that moves when it restarts; it can be cut, and kept cut."""
+
+    def __init__(self, base: str = "") -> None:
+        self.base = base
+        self.free = asyncio.Event()
+        self.free.set()
+        self._sockets: list[WebSocket] = []
+
+    async def dial(self, endpoint: Endpoint, max_bytes: int) -> WebSocket:
+        """Dials the same path at where the server is now."""
+        await self.free.wait()
+        path = endpoint.url.split("/", 3)[3]
+        socket = await transport.dial(Endpoint(f"{self.base}/{path}", endpoint.token), max_bytes)
+        self._sockets.append(socket)
+        return socket
+
+    def cut(self) -> None:
+        """Ends the newest socket without a word; no other opens before the wire is `free`."""
+        self.free.clear()
+        self._sockets[-1]._connection.transport.abort()
+
+    def outside(self) -> Outside:
+        """The world with this wire in it, and short pauses."""
+        return Outside(dial=self.dial, chance=lambda: 0.01)
+
+
+class Gate:
+    """A handler's work: it begins, and ends when it is let go."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[str, int]] = []
+        self.begun = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def pass_through(self, job: Job) -> Item:
+        """Works on one item."""
+        self.runs.append((job.id, job.attempts))
+        self.begun.set()
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return {"attempts": job.attempts}
+
+
+def gated(url: str, gate: Gate, outside: Outside | None = None, name: str = "box") -> Worker:
+    """A worker that works behind a gate."""
+    worker = Worker(url, name=name, outside=outside)
+
+    @worker.handler
+    async def work(item: Item, job: Job) -> Item:
+        return await gate.pass_through(job)
+
+    return worker
+
+
+@asynccontextmanager
+async def demo(folder: Path, **keys: str) -> AsyncIterator[tuple[str, Client]]:
+    """The open queue `demo` on a real server, and a client of it."""
+    async with running_server(folder, open_queue(**keys)) as server:
+        url = f"{server.ws_url}/demo"
+        async with Client(url) as queue:
+            yield url, queue
+
+
+async def ends(url: str, queue: Client, raised: Exception) -> Any:
+    """What comes of an item whose handler raises this."""
+    worker = Worker(url)
+
+    @worker.handler
+    async def work(item: Item, job: Job) -> Item:
+        raise raised
+
+    async with worker:
+        return await (await queue.post({})).result(timeout=20)
+
+
+async def test_the_whole_way(tmp_path: Path) -> None:
+    async with demo(tmp_path) as (url, queue):
+        worker = Worker(url, criteria={"format": ["jpg", "png"]}, concurrency=4)
+
+        @worker.handler
+        async def work(item: Item, job: Job) -> Item:
+            for percent in (40, 80):
+                await job.progress({"percent": percent})
+            return {"width": item["width"]}
+
+        jobs = [await queue.post({"format": "png", "width": width}) for width in range(50)]
+        passed_over = await queue.post({"format": "gif"})
+        async with worker:
+            results = [await job.result(timeout=20) for job in jobs]
+        assert results == [{"width": width} for width in range(50)]
+        assert passed_over.view is None or passed_over.view.status == "pending"
+        view = jobs[0].view
+        assert view is not None
+        assert (view.progress, view.worker, view.attempts) == ({"percent": 80}, worker.name, 1)
+
+
+async def test_every_state_is_seen_live(tmp_path: Path) -> None:
+    async with demo(tmp_path) as (url, queue):
+        gate = Gate()
+        job = await queue.post({})
+        views: list[View] = []
+        async with gated(url, gate):
+            async for view in job.watch(timeout=20):
+                views.append(view)
+                if view.status == "processing":
+                    gate.go.set()
+        assert [view.status for view in views] == ["pending", "processing", "finished"]
+        revs = [view.rev for view in views]
+        assert revs == sorted(set(revs), key=revs.index)
+
+
+async def test_a_plain_function_works_in_a_thread(tmp_path: Path) -> None:
+    async with demo(tmp_path) as (url, queue):
+        worker = Worker(url, concurrency=2)
+
+        @worker.handler
+        def work(item: Item, job: ThreadJob) -> Item:
+            job.progress({"percent": 50})
+            return item * 2
+
+        async with worker:
+            jobs = [await queue.post(number) for number in range(10)]
+            assert [await job.result(timeout=20) for job in jobs] == [number * 2 for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    "value", [None, 0, "", [], {}, 1.5, 2**64 - 1, -(2**63), "\u0000é\U0001f600", {"a": [None, True]}]
+)
+async def test_any_json_goes_both_ways_unchanged(tmp_path: Path, value: Item) -> None:
+    async with demo(tmp_path) as (url, queue):
+        worker = Worker(url)
+
+        @worker.handler
+        async def work(item: Item, job: Job) -> Item:
+            return item
+
+        async with worker:
+            assert await (await queue.post(value)).result(timeout=20) == value
+
+
+async def test_a_large_item_and_result(tmp_path: Path) -> None:
+    async with demo(tmp_path) as (url, queue):
+        worker = Worker(url)
+
+        @worker.handler
+        async def work(item: Item, job: Job) -> Item:
+            return item
+
+        large = "x" * 900_000
+        async with worker:
+            assert await (await queue.post(large)).result(timeout=20) == large
+            with pytest.raises(Rejected, match="too-large"):
+                await queue.post("x" * 1_000_000)
+
+
+async def test_a_result_that_is_too_large_fails_and_costs_no_connection(tmp_path: Path) -> None:
+    async with demo(tmp_path) as (url, queue):
+        worker = Worker(url)
+
+        @worker.handler
+        async def work(item: Item, job: Job) -> Item:
+            return "x" * item
+
+        async with worker:
+            for length in (950_000, 2_000_000):
+                with pytest.raises(Failed, match="too-large"):
+                    await (await queue.post(length)).result(timeout=20)
+            assert await (await queue.post(3)).result(timeout=20) == "xxx"
+
+
+async def test_permanent_is_failed(tmp_path: Path) -> None:
+    async with demo(tmp_path) as (url, queue):
+        with pytest.raises(Failed) as ended:
+            await ends(url, queue, Permanent("no such font", code="font", detail={"font": "x"}))
+        assert ended.value.error == {"message": "no such font", "code": "font", "detail": {"font": "x"}}
+
+
+async def test_the_last_try_that_fails_is_dead(tmp_path: Path) -> None:
+    async with demo(tmp_path, retry="{ max_attempts = 1 }") as (url, queue):
+        with pytest.raises(Dead, match="ValueError: bad picture"):
+            await ends(url, queue, ValueError("bad picture"))
+
+
+async def test_release_gives_the_item_back(tmp_path: Path) -> None:
+    async with demo(tmp_path) as (url, queue):
+        worker = Worker(url)
+
+        @worker.handler
+        async def work(item: Item, job: Job) -> Item:
+            if job.attempts == 1:
+                await job.progress("half")
+                raise Release
+            return {"attempts": job.attempts, "checkpoint": job.last_progress}
+
+        async with worker:
+            result = await (await queue.post({})).result(timeout=20)
+        assert result == {"attempts": 2, "checkpoint": "half"}
+
+
+async def test_what_the_schemas_refuse(tmp_path: Path) -> None:
+    async with running_server(tmp_path, resize_queue()) as server:
+        url = f"{server.ws_url}/resize"
+        worker = Worker(url)
+        refused: list[Rejected] = []
+
+        @worker.handler
+        async def work(item: Item, job: Job) -> Item:
+            try:
+                await job.progress({"percent": 101})
+            except Rejected as error:
+                refused.append(error)
+            return {"image": PIXEL, "width": "wide"}
+
+        async with Client(url) as queue, worker:
+            with pytest.raises(Rejected) as told:
+                await queue.post({"image": PIXEL, "format": "gif", "width": 64})
+            assert told.value.code == "schema"
+            assert told.value.errors[0]["path"] == "/item/format"
+            with pytest.raises(Failed) as ended:
+                await (await queue.post({"image": PIXEL, "format": "png", "width": 64})).result(timeout=20)
+        assert refused[0].errors[0]["path"] == "/percent"
+        assert ended.value.error is not None
+        assert ended.value.error["code"] == "schema"
+        assert "/width" in {fault["path"] for fault in ended.value.error["detail"]["errors"]}
+
+
+async def test_a_cancelled_item_stops_its_handler(tmp_path: Path) -> None:
+    async with running_server(tmp_path, open_queue()) as server:
+        url, gate = f"{server.ws_url}/demo", Gate()
+        async with Client(url) as queue, gated(url, gate), httpx.AsyncClient() as http:
+            job = await queue.post({})
+            await gate.begun.wait()
+            (await http.post(f"{server.base_url}/demo/items/{job.id}/cancel")).raise_for_status()
+            await gate.cancelled.wait()
+            with pytest.raises(Cancelled):
+                await job.result(timeout=20)
+
+
+async def test_a_handler_outlives_its_lease_many_times_over(tmp_path: Path) -> None:
+    """The lease is shorter than the work: it is renewed by itself, and the item is never handed out again."""
+    server_keys = '[server]\nping_interval = "300ms"\nping_timeout = "200ms"\n'
+    async with running_server(tmp_path, server_keys + open_queue(lease='"600ms"')) as server:
+        url, gate = f"{server.ws_url}/demo", Gate()
+        async with Client(url) as queue, gated(url, gate), gated(url, gate):
+            job = await queue.post({})
+            await gate.begun.wait()
+            assert job.id == gate.runs[0][0]
+            with pytest.raises(TimeoutError):
+                await job.result(timeout=2.0)
+            gate.go.set()
+            assert await job.result(timeout=20) == {"attempts": 1}
+        assert len(gate.runs) == 1
+
+
+async def seen(views: AsyncIterator[View], status: str) -> None:
+    """Watches until this status is shown."""
+    async for view in views:
+        if view.status == status:
+            return
+    raise AssertionError(f"the watch ended before {status}")
+
+
+async def test_a_cut_worker_resumes_and_no_attempt_is_spent(tmp_path: Path) -> None:
+    async with running_server(tmp_path, open_queue()) as server:
+        url, gate, wire = f"{server.ws_url}/demo", Gate(), Wire(server.ws_url)
+        async with Client(url) as queue, gated(url, gate, wire.outside()):
+            job = await queue.post({})
+            views = job.watch(timeout=20)
+            await seen(views, "processing")
+            for _ in range(3):
+                wire.cut()
+                await seen(views, "pending")
+                wire.free.set()
+                await seen(views, "processing")
+            gate.go.set()
+            assert await job.result(timeout=20) == {"attempts": 1}
+            assert job.view is not None
+            assert job.view.attempts == 1
+        assert gate.runs == [(job.id, 1)]
+
+
+async def test_an_item_that_another_took_stops_the_first_handler(tmp_path: Path) -> None:
+    async with running_server(tmp_path, open_queue()) as server:
+        url, wire = f"{server.ws_url}/demo", Wire(server.ws_url)
+        first, second = Gate(), Gate()
+        async with Client(url) as queue, gated(url, first, wire.outside()):
+            job = await queue.post({})
+            await first.begun.wait()
+            async with gated(url, second):
+                wire.cut()
+                await second.begun.wait()
+                wire.free.set()
+                await first.cancelled.wait()
+                second.go.set()
+                assert await job.result(timeout=20) == {"attempts": 2}
+        assert (first.runs, second.runs) == ([(job.id, 1)], [(job.id, 2)])
+
+
+async def test_a_restart_costs_no_attempt_and_nobody_notices(tmp_path: Path) -> None:
+    gate, wire = Gate(), Wire()
+    async with AsyncExitStack() as people:
+        async with running_server(tmp_path, open_queue()) as server:
+            wire.base = server.ws_url
+            queue = await people.enter_async_context(Client(f"{wire.base}/demo", outside=wire.outside()))
+            await people.enter_async_context(gated(f"{wire.base}/demo", gate, wire.outside()))
+            job = await queue.post({})
+            await gate.begun.wait()
+            waiting = asyncio.create_task(job.result(timeout=30))
+        gate.go.set()
+        async with running_server(tmp_path, open_queue()) as server:
+            wire.base = server.ws_url
+            assert await waiting == {"attempts": 1}
+            assert await (await queue.post({})).result(timeout=20) == {"attempts": 1}
+            await people.aclose()
+    assert gate.runs[0] == (job.id, 1)
+    assert len(gate.runs) == 2
+
+
+async def test_an_unknown_item_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_state, "ANSWER_WITHIN", 0.5)
+    async with demo(tmp_path) as (_, queue):
+        with pytest.raises(UnknownItem):
+            await queue.result("0" * 16, timeout=20)
+
+
+async def test_who_may_do_what(tmp_path: Path) -> None:
+    rights = '{ post = "users", fetch = "users", work = ["box"] }'
+    toml = f"[queues.demo]\naccess = {rights}\n"
+    async with running_server(tmp_path, toml, users={"alice": [], "box": []}) as server:
+        url = f"{server.ws_url}/demo"
+        for token, refused in ((None, Unauthorized), ("wrong", Unauthorized), (server.tokens["alice"], Forbidden)):
+            worker = Worker(url, token=token)
+            worker.handler(lambda item, job: item)
+            with pytest.raises(refused) as told:
+                await worker.work()
+            assert token is None or token not in str(told.value)
+        with pytest.raises(NoSuchQueue):
+            async with Client(f"{server.ws_url}/nonsense", token=server.tokens["alice"]):
+                pass
+        worker = Worker(url, token=server.tokens["box"])
+        worker.handler(lambda item, job: item)
+        async with Client(url, token=server.tokens["alice"]) as queue, worker:
+            assert await (await queue.post(7)).result(timeout=20) == 7
+
+
+async def test_a_worker_that_stops_gives_back_what_it_holds(tmp_path: Path) -> None:
+    async with demo(tmp_path) as (url, queue):
+        first, second = Gate(), Gate()
+        second.go.set()
+        worker = Worker(url, grace=0.0)
+
+        @worker.handler
+        async def work(item: Item, job: Job) -> Item:
+            return await first.pass_through(job)
+
+        job = await queue.post({})
+        async with worker:
+            await first.begun.wait()
+        async with gated(url, second):
+            assert await job.result(timeout=20) == {"attempts": 2}
+        assert job.view is not None

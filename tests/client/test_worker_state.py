@@ -1,0 +1,404 @@
+"""What a worker says and when, without a socket: leases, claims, reports, over lost sockets."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from client.scripted_peer import A, B, Message, ack, error, hello, item, resumed
+from leaseway.errors import LeaseLost, Permanent, Rejected, Release
+from leaseway.outcome import Outcome
+from leaseway.worker_state import CLAIM_WAIT_MS, PAUSE, Answered, Event, Lease, Start, Stop, WorkerState
+from support.wire import check_client, check_server
+
+DONE = Outcome.result({"width": 64})
+
+
+class Worker:
+    """A worker's state, a clock, and the server's words."""
+
+    def __init__(self, slots: int = 1, criteria: Message | None = None) -> None:
+        self.now = 1000.0
+        self.state = WorkerState("box-1", slots, criteria)
+
+    def connect(self) -> list[Message]:
+        """A socket opens; what is said on it first."""
+        assert json.loads(self.state.hello())["hello"]["worker"] == "box-1"
+        self.state.opened(hello(), self.now)
+        return self.said()
+
+    def said(self) -> list[Message]:
+        """All that wants to be sent, as the server will read it."""
+        messages = []
+        while (data := self.state.next_message()) is not None:
+            check_client("work", message := json.loads(data))
+            messages.append(message)
+        return messages
+
+    def one(self) -> Message:
+        """The only thing that wants to be sent."""
+        (message,) = self.said()
+        return message
+
+    def tell(self, *messages: Message) -> list[Event]:
+        """The server says this; what came of it."""
+        for message in messages:
+            check_server("work", message)
+            self.state.received(message, self.now)
+        return self.state.take_events()
+
+    def start(self, claim: Message, item_id: str = A, attempts: int = 1) -> Lease:
+        """A claim is answered with an item."""
+        (event,) = self.tell(item(claim, item_id, attempts))
+        assert isinstance(event, Start)
+        return event.lease
+
+    def later(self, seconds: float) -> list[Message]:
+        """Time passes; what is said then."""
+        self.now += seconds
+        self.state.tick(self.now)
+        return self.said()
+
+    def settle(self, lease: Lease, outcome: Outcome | None = DONE) -> list[Message]:
+        """A handler ends; what is said then."""
+        self.state.settle(lease, outcome, self.now)
+        return self.said()
+
+
+def busy(attempts: int = 1) -> tuple[Worker, Lease]:
+    """A worker with one slot and an item in it."""
+    worker = Worker()
+    (claim,) = worker.connect()
+    return worker, worker.start(claim, attempts=attempts)
+
+
+def test_as_many_claims_wait_as_slots_are_free() -> None:
+    worker = Worker(slots=3, criteria={"format": ["jpg", "png"]})
+    claims = worker.connect()
+    assert [claim["claim"] for claim in claims] == [
+        {"waitMs": CLAIM_WAIT_MS, "criteria": {"format": ["jpg", "png"]}}
+    ] * 3
+    lease = worker.start(claims[1])
+    assert worker.said() == []
+    result, claim = worker.settle(lease)
+    assert result["result"] == {"id": A, "attempts": 1, "value": {"width": 64}}
+    assert "claim" in claim
+
+
+def test_empty_renews_the_claim() -> None:
+    worker = Worker()
+    (claim,) = worker.connect()
+    worker.now += 60
+    worker.tell({"type": "empty", "ref": claim["ref"]})
+    assert "claim" in worker.one()
+
+
+def test_a_server_that_does_not_wait_is_not_asked_again_at_once() -> None:
+    worker = Worker()
+    (claim,) = worker.connect()
+    worker.tell({"type": "empty", "ref": claim["ref"]})
+    assert worker.said() == []
+    assert worker.state.deadline == worker.now + PAUSE
+    assert "claim" in worker.later(PAUSE)[0]
+
+
+def test_criteria_that_are_no_json_are_refused_before_anything_is_said() -> None:
+    with pytest.raises(Rejected):
+        WorkerState("box-1", 1, {"width": math.nan})
+
+
+def test_criteria_that_the_server_refuses_end_the_worker() -> None:
+    worker = Worker()
+    (claim,) = worker.connect()
+    with pytest.raises(Rejected, match="unknown operator"):
+        worker.tell(error(claim, "bad-message", {"path": "/criteria/$x", "message": "unknown operator"}))
+
+
+def test_a_claim_refused_for_the_moment_is_made_again() -> None:
+    worker = Worker()
+    (claim,) = worker.connect()
+    worker.tell(error(claim, "unavailable"))
+    assert worker.said() == []
+    assert "claim" in worker.later(PAUSE)[0]
+
+
+def test_a_lease_is_renewed_at_a_third_of_its_length() -> None:
+    worker, _ = busy()
+    assert worker.state.deadline == worker.now + 100
+    assert worker.later(99.9) == []
+    (renewal,) = worker.later(0.1)
+    assert renewal["renew"] == {"id": A, "attempts": 1}
+    worker.tell(ack(renewal))
+    assert worker.later(99.9) == []
+    assert "renew" in worker.later(0.1)[0]
+
+
+def test_an_accepted_progress_is_a_renewal() -> None:
+    worker, lease = busy()
+    worker.now += 60
+    ref = worker.state.progress(lease, {"percent": 40})
+    progress = worker.one()
+    assert progress == {"progress": {"id": A, "attempts": 1, "value": {"percent": 40}}, "ref": ref}
+    assert worker.tell(ack(progress)) == [Answered(ref, None)]
+    assert worker.later(99.9) == []
+    assert "renew" in worker.later(0.1)[0]
+
+
+def test_nothing_is_renewed_once_the_last_report_is_said() -> None:
+    worker, lease = busy()
+    worker.settle(lease)
+    assert worker.later(1000) == []
+
+
+def test_a_refused_renewal_stops_the_handler_and_frees_the_slot_only_when_it_has_ended() -> None:
+    worker, lease = busy()
+    (renewal,) = worker.later(100)
+    assert worker.tell(ack(renewal, accepted=False)) == [Stop(lease, "fence")]
+    assert worker.said() == []
+    assert ["claim" in message for message in worker.settle(lease)] == [True]
+
+
+def test_a_refused_progress_stops_the_handler() -> None:
+    worker, lease = busy()
+    ref = worker.state.progress(lease, {"percent": 40})
+    stop, answer = worker.tell(ack(worker.one(), accepted=False))
+    assert stop == Stop(lease, "fence")
+    assert isinstance(answer, Answered)
+    assert answer.ref == ref
+    assert isinstance(answer.error, LeaseLost)
+
+
+def test_a_cancel_stops_the_handler_and_answers_its_open_progress() -> None:
+    worker, lease = busy()
+    worker.state.progress(lease, {"percent": 40})
+    stop, answer = worker.tell({"type": "cancel", "id": A, "reason": "cancelled"})
+    assert stop == Stop(lease, "cancelled")
+    assert isinstance(answer, Answered)
+    assert isinstance(answer.error, LeaseLost)
+    with pytest.raises(LeaseLost):
+        worker.state.progress(lease, {"percent": 50})
+
+
+def test_a_cancel_of_what_is_not_held_means_nothing() -> None:
+    worker, _ = busy()
+    assert worker.tell({"type": "cancel", "id": B, "reason": "lapsed"}) == []
+
+
+def test_a_progress_that_its_schema_refuses_is_told_to_the_handler() -> None:
+    worker, lease = busy()
+    worker.state.progress(lease, {"percent": 101})
+    fault = {"path": "/percent", "message": "101 is greater than 100"}
+    (answer,) = worker.tell(error(worker.one(), "schema", fault, item_id=A))
+    assert isinstance(answer, Answered)
+    assert isinstance(answer.error, Rejected)
+    assert answer.error.errors == [fault]
+
+
+def test_a_result_that_its_schema_refuses_becomes_a_permanent_fail() -> None:
+    worker, lease = busy()
+    result, _ = worker.settle(lease)
+    fault = {"path": "/width", "message": "a string is no integer"}
+    worker.tell(error(result, "schema", fault, item_id=A))
+    fail = worker.one()["fail"]
+    assert (fail["attempts"], fail["retryable"]) == (1, False)
+    assert fail["error"]["code"] == "schema"
+    assert fail["error"]["detail"] == {"errors": [fault]}
+
+
+@pytest.mark.parametrize("value", [math.inf, object(), 2**70, "\ud800"])
+def test_a_result_that_is_no_json_becomes_a_permanent_fail(value: Any) -> None:
+    worker, lease = busy()
+    fail, _ = worker.settle(lease, Outcome.result({"value": value}))
+    assert fail["fail"]["error"]["code"] == "bad-json"
+    assert fail["fail"]["retryable"] is False
+
+
+def test_a_result_larger_than_the_server_reads_becomes_a_permanent_fail() -> None:
+    worker, lease = busy()
+    fail, _ = worker.settle(lease, Outcome.result("x" * 1_048_576))
+    assert fail["fail"]["error"]["code"] == "too-large"
+
+
+def test_a_fail_that_is_refused_is_given_up() -> None:
+    worker, lease = busy()
+    fail, _ = worker.settle(lease, Outcome.raised(ValueError("bad picture")))
+    worker.tell(error(fail, "too-large", item_id=A))
+    worker.state.lost()
+    assert ["claim" in message for message in worker.connect()] == [True]
+
+
+def test_a_report_refused_for_the_moment_is_said_again() -> None:
+    worker, lease = busy()
+    result, _ = worker.settle(lease)
+    worker.tell(error(result, "unavailable", item_id=A))
+    assert worker.later(PAUSE / 2) == []
+    assert worker.later(PAUSE / 2) == [result]
+
+
+def test_after_a_lost_socket_resume_then_what_had_no_answer_then_claims() -> None:
+    worker = Worker(slots=3)
+    claims = worker.connect()
+    first, second = worker.start(claims[0], A, 1), worker.start(claims[1], B, 7)
+    worker.state.progress(first, {"percent": 40})
+    (progress,) = worker.said()
+    result, _ = worker.settle(second)
+    worker.state.lost()
+    assert worker.state.urgent
+    resume, *reports, claim, other = worker.connect()
+    assert resume["resume"] == {
+        "worker": "box-1",
+        "leases": [{"id": A, "attempts": 1}, {"id": B, "attempts": 7}],
+    }
+    assert reports == [progress, result]
+    assert "claim" in claim
+    assert "claim" in other
+
+
+def test_what_is_said_while_there_is_no_socket_is_said_on_the_next() -> None:
+    worker, lease = busy()
+    worker.state.lost()
+    ref = worker.state.progress(lease, {"percent": 40})
+    assert worker.settle(lease) == []
+    resume, progress, result, _ = worker.connect()
+    assert "resume" in resume
+    assert progress["ref"] == ref
+    assert result["result"]["value"] == {"width": 64}
+
+
+def test_a_report_that_had_counted_already_is_not_said_a_third_time() -> None:
+    worker, lease = busy()
+    worker.settle(lease)
+    worker.state.lost()
+    resume, result, _ = worker.connect()
+    refused = resumed(resume, A)
+    assert worker.tell(refused) == []
+    worker.tell(
+        ack(result, accepted=False, status="finished", reason="terminal", duplicate=True),
+    )
+    assert not worker.state.urgent
+    worker.state.lost()
+    assert ["claim" in message for message in worker.connect()] == [True]
+
+
+def test_renewals_are_not_repeated_on_a_new_socket() -> None:
+    worker, _ = busy()
+    assert "renew" in worker.later(100)[0]
+    worker.state.lost()
+    assert ["resume" in message for message in worker.connect()] == [True]
+
+
+def test_a_refused_resume_stops_only_that_handler() -> None:
+    worker = Worker(slots=2)
+    claims = worker.connect()
+    worker.start(claims[0], A)
+    lost = worker.start(claims[1], B)
+    worker.state.lost()
+    (resume,) = worker.connect()
+    assert worker.tell(resumed(resume, B)) == [Stop(lost, "not resumed")]
+
+
+def test_a_resume_refused_for_the_moment_is_asked_again() -> None:
+    worker, _ = busy()
+    worker.state.lost()
+    (resume,) = worker.connect()
+    worker.tell(error(resume, "unavailable"))
+    (again,) = worker.later(PAUSE)
+    assert again["resume"] == resume["resume"]
+
+
+def test_an_outcome_after_the_lease_is_lost_is_not_reported() -> None:
+    worker, lease = busy()
+    worker.tell({"type": "cancel", "id": A, "reason": "lapsed"})
+    assert ["claim" in message for message in worker.settle(lease)] == [True]
+
+
+def test_the_same_item_claimed_anew_is_another_lease() -> None:
+    worker = Worker(slots=2)
+    claims = worker.connect()
+    old = worker.start(claims[0], A, 1)
+    stop, start = worker.tell(item(claims[1], A, 2))
+    assert stop == Stop(old, "claimed again")
+    assert isinstance(start, Start)
+    assert worker.settle(old)[0].keys() == {"claim", "ref"}
+    result, _ = worker.settle(start.lease)
+    assert result["result"]["attempts"] == 2
+
+
+def test_a_late_refusal_for_an_old_lease_leaves_the_new_one_alone() -> None:
+    worker = Worker(slots=2)
+    claims = worker.connect()
+    worker.start(claims[0], A, 1)
+    (renewal,) = worker.later(100)
+    worker.tell(item(claims[1], A, 2))
+    assert worker.tell(ack(renewal, accepted=False)) == []
+    assert worker.later(100)[0]["renew"] == {"id": A, "attempts": 2}
+
+
+def test_a_batch_is_taken_in_order() -> None:
+    worker = Worker(slots=2)
+    first, second = worker.connect()
+    events = worker.tell({"type": "batch", "messages": [item(first, A), item(second, B)]})
+    assert [event.lease.id for event in events if isinstance(event, Start)] == [A, B]
+
+
+def test_a_draining_worker_claims_nothing_and_gives_back_what_still_comes() -> None:
+    worker = Worker(slots=2)
+    first, second = worker.connect()
+    lease = worker.start(first, A)
+    worker.state.drain()
+    assert worker.tell(item(second, B)) == []
+    release = worker.one()
+    assert release["release"] == {"id": B, "attempts": 1}
+    (result,) = worker.settle(lease)
+    worker.tell(ack(result, status="finished"))
+    assert not worker.state.quiet
+    worker.tell(ack(release, status="pending"))
+    assert worker.state.quiet
+
+
+def test_a_renewal_that_is_refused_takes_nothing_away(caplog: pytest.LogCaptureFixture) -> None:
+    worker, lease = busy()
+    (renewal,) = worker.later(100)
+    assert worker.tell(error(renewal, "bad-message", item_id=A)) == []
+    assert "renew" in caplog.text
+    assert "result" in worker.settle(lease)[0]
+
+
+def test_an_error_that_answers_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    worker, _ = busy()
+    assert worker.tell({"type": "error", "id": None, "code": "bad-message", "errors": []}) == []
+    assert "bad-message" in caplog.text
+
+
+def test_messages_of_a_later_protocol_are_passed_over() -> None:
+    worker, _ = busy()
+    worker.state.received({"type": "weather", "value": "fine"}, worker.now)
+    assert worker.state.take_events() == []
+
+
+@pytest.mark.parametrize(
+    ("raised", "members"),
+    [
+        (ValueError("first\nlast\n"), {"message": "ValueError: last", "code": "ValueError"}),
+        (KeyError(), {"message": "KeyError", "code": "KeyError"}),
+        (ValueError("\udcff"), {"message": "ValueError: ?", "code": "ValueError"}),
+        (ValueError("x" * 9999), {"message": ("ValueError: " + "x" * 9999)[:1000], "code": "ValueError"}),
+    ],
+)
+def test_an_exception_is_a_retryable_fail_with_its_type_and_last_line(raised: Exception, members: Any) -> None:
+    assert Outcome.raised(raised) == Outcome("fail", {"error": members, "retryable": True})
+
+
+def test_permanent_and_release_say_what_they_mean() -> None:
+    told = Outcome.raised(Permanent("no such font", code="font", detail={"font": "x"}))
+    error = {"message": "no such font", "code": "font", "detail": {"font": "x"}}
+    assert told == Outcome("fail", {"error": error, "retryable": False})
+    assert Outcome.raised(Release(1.5)) == Outcome("release", {"delayMs": 1500})
+    assert Outcome.raised(Release()) == Outcome("release", {})
+
+
+@pytest.mark.parametrize("detail", [object(), "x" * 40_000])
+def test_a_detail_that_the_server_would_not_take_is_left_out(detail: Any) -> None:
+    told = Outcome.raised(Permanent("no such font", detail=detail))
+    assert told.members["error"] == {"message": "no such font"}

@@ -1,0 +1,303 @@
+"""`leaseway serve`, `check` and `token`: what they print, where, and with which status they end."""
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from leaseway_server.commands import check, serve, token
+from leaseway_server.config import Config
+from leaseway_server.core.access import hash_token
+from leaseway_server.store.access import AccessStore
+
+DAY = 86_400_000
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of one's own, and nothing said by the environment."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("LEASEWAY_CONFIG", "LEASEWAY_LISTEN", "LEASEWAY_STORE"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
+    """What would be served: the server itself has tests of its own. It ends with status 1."""
+    configs: list[Config] = []
+
+    def run(config: Config) -> int:
+        configs.append(config)
+        return 1
+
+    module = ModuleType("leaseway_server.__main__")
+    module.run = run  # type: ignore[attr-defined]  # a stand-in for the module's function
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return configs
+
+
+def call(command: click.Command, *words: str) -> Result:
+    result = CliRunner().invoke(command, words)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def new(*words: str) -> tuple[dict[str, object], Result]:
+    result = call(token, "new", "--json", *words)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout), result
+
+
+def listed() -> list[dict[str, object]]:
+    return list(json.loads(call(token, "list", "--json").stdout))
+
+
+# ── serve ──
+
+
+def test_serve_runs_the_default_and_ends_with_the_servers_status(served: list[Config]) -> None:
+    assert call(serve).exit_code == 1
+    (config,) = served
+    assert config.file is None
+    assert list(config.queues) == ["demo"]
+
+
+def test_serve_takes_its_options_and_the_environment(
+    here: Path, served: list[Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "x.toml").write_text("[queues.resize]")
+    monkeypatch.setenv("LEASEWAY_STORE", "sqlite:environment")
+    call(serve, "--config", "x.toml", "--listen", "127.0.0.1:0")
+    call(serve, "--config", "x.toml", "--store", "sqlite:option", "--listen", "192.0.2.7:1")
+    call(serve, "--listen", "192.0.2.7:1", "--open-to-the-network")
+    assert [(config.file, config.server.host, config.server.port, config.server.data) for config in served] == [
+        (Path("x.toml"), "127.0.0.1", 0, Path("environment")),
+        (Path("x.toml"), "192.0.2.7", 1, Path("option")),
+        (None, "192.0.2.7", 1, Path("environment")),
+    ]
+
+
+def test_serve_does_not_start_with_a_wrong_configuration(here: Path, served: list[Config]) -> None:
+    (here / "leaseway.toml").write_text("[server]\nlissen = 1\n[queues.resize]\nlease = 5")
+    result = call(serve)
+    assert (result.exit_code, result.stdout, served) == (2, "", [])
+    assert result.stderr.splitlines() == [
+        'leaseway.toml: server.lissen: unknown key; did you mean "listen"?',
+        'leaseway.toml: queues.resize.lease: expected a duration such as "90s", "5m", "7d" or "500ms", found 5',
+    ]
+
+
+def test_serve_does_not_show_open_rights_to_the_network(served: list[Config]) -> None:
+    result = call(serve, "--listen", "192.0.2.7:8787")
+    assert (result.exit_code, served) == (2, [])
+    assert "start with --open-to-the-network" in result.stderr
+
+
+# ── check ──
+
+
+def test_check_says_what_was_read(here: Path) -> None:
+    (here / "schemas").mkdir()
+    (here / "schemas" / "item.json").write_text("{}")
+    (here / "x.toml").write_text("""
+        [queues.resize]
+        schemas = "schemas"
+        progress_by = "10m"
+        access = { post = "open", work = ["van", "box"] }
+        [queues.mail]
+    """)
+    result = call(check, "x.toml")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "x.toml is fine.",
+        "Listens on 127.0.0.1 port 8787, data in leaseway-data.",
+        "Queue resize",
+        "  rights   post: anyone; fetch: any user; work: box, van; admin: nobody",
+        "  schemas  item",
+        "  lease    5m, progress within 10m",
+        "  retry    5 attempts, after 30s, 2m, 8m, 32m; 5 losses",
+        "Queue mail",
+        "  rights   post: any user; fetch: any user; work: any user; admin: nobody",
+        "  schemas  none: anything is taken",
+        "  lease    5m",
+        "  retry    5 attempts, after 30s, 2m, 8m, 32m; 5 losses",
+    ]
+
+
+def test_check_without_a_file_tells_the_default() -> None:
+    result = call(check)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("There is no leaseway.toml here. This is the default:\n")
+
+
+def test_check_starts_and_writes_nothing(here: Path, served: list[Config]) -> None:
+    call(check)
+    assert (list(here.iterdir()), served) == ([], [])
+
+
+def test_check_tells_every_fault(here: Path) -> None:
+    (here / "leaseway.toml").write_text('a = 1\n[server]\nlisten = "192.0.2.7:1"\n[queues.x.access]\npost = "open"')
+    result = call(check)
+    assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (2, "", 2)
+    assert len(call(check, "--open-to-the-network").stderr.splitlines()) == 1
+    assert call(check, "nope.toml").stderr == "nope.toml: cannot be read: No such file or directory\n"
+
+
+# ── token new ──
+
+
+def test_a_new_token_is_all_that_goes_to_the_standard_output(here: Path) -> None:
+    result = call(token, "new", "alice")
+    secret = result.stdout.removesuffix("\n")
+    assert (result.exit_code, secret.startswith("lw_"), len(secret)) == (0, True, 46)
+    first, second = result.stderr.splitlines()
+    assert first == "This is shown only once; just its hash is kept. Put it now where it is needed."
+    assert second == f"Its id is {listed()[0]['id']}. User: alice; queues: all; rights: all; ends: never."
+    with AccessStore.open(here / "leaseway-data") as tokens:
+        found = tokens.find(secret, 0)
+    assert found is not None
+    assert found.user == "alice"
+
+
+def test_a_new_token_for_programs() -> None:
+    made, result = new("alice")
+    assert result.stderr == ""
+    assert list(made) == ["id", "user", "queues", "rights", "createdAt", "expiresAt", "token"]
+    assert (made["user"], made["queues"], made["rights"], made["expiresAt"]) == ("alice", None, None, None)
+
+
+def test_a_token_can_be_narrowed(here: Path) -> None:
+    (here / "leaseway.toml").write_text("[queues.resize]\n[queues.mail]\n[queues.other]")
+    words = ["--queue", "resize", "--queue", "mail", "--right", "work", "--right", "post", "--expires", "30d"]
+    made, _ = new("alice", *words)
+    assert (made["queues"], made["rights"]) == (["mail", "resize"], ["post", "work"])
+    assert made["expiresAt"] == int(str(made["createdAt"])) + 30 * DAY
+    told = call(token, "new", "alice", *words).stderr
+    assert "queues: mail, resize; rights: post, work; ends: 2" in told
+
+
+def test_the_secret_is_shown_once_and_nowhere_else(here: Path) -> None:
+    made, _ = new("alice")
+    secret = str(made["token"])
+    said = [call(token, "list"), call(token, "list", "--json"), call(token, "revoke", secret)]
+    said += [call(token, "revoke", str(made["id"])), call(check)]
+    kept = b"".join(path.read_bytes() for path in here.rglob("*") if path.is_file())
+    told = "".join(result.output for result in said)
+    for part in (secret, secret.removeprefix("lw_"), hash_token(secret)):
+        assert part not in told
+    assert secret.removeprefix("lw_").encode() not in kept
+
+
+def test_the_tokens_are_where_the_configuration_keeps_them(here: Path) -> None:
+    (here / "etc").mkdir()
+    (here / "etc" / "x.toml").write_text("[queues.resize]")
+    new("alice", "--config", "etc/x.toml")
+    new("bob", "--store", "sqlite:elsewhere")
+    assert (here / "etc" / "leaseway-data" / "_access.db").exists()
+    assert (here / "elsewhere" / "_access.db").exists()
+    assert listed() == []
+
+
+def test_a_user_without_rights_is_noted(here: Path) -> None:
+    config = here / "leaseway.toml"
+    config.write_text('[server]\nadmins = ["root"]\n[queues.a.access]\npost = ["alice"]\nfetch = []\nwork = []')
+    note = "Note: the configuration gives alcie no right on any queue so far.\n"
+    assert new("alcie")[1].stderr == note
+    assert new("alice")[1].stderr == ""
+    assert new("root")[1].stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["alice", "--expires", "soon"], "expected a duration such as"),
+        (["alice", "--expires", "0d"], "expected a duration longer than 0"),
+        (["alice", "--expires", ""], "expected a duration such as"),
+        (["alice", "--right", "write"], "is not one of 'post', 'fetch', 'work', 'admin'"),
+        (["alice", "--queue", "resise"], 'resise: unknown queue; did you mean "resize"? (in leaseway.toml)'),
+        (["alice", "--queue", "zzz"], "zzz: unknown queue; known here: mail, resize (in leaseway.toml)"),
+        (["alice", "--queue", "A"], "a queue's name has at most 63 of a-z, 0-9, - and _"),
+        ([""], "Invalid value for USER: expected 1 to 200 characters, none of them a control"),
+        (["a\nb"], "Invalid value for USER: expected 1 to 200 characters, none of them a control"),
+        ([], "Missing argument 'USER'"),
+    ],
+)
+def test_what_no_token_is_made_for(words: list[str], message: str, here: Path) -> None:
+    (here / "leaseway.toml").write_text("[queues.mail]\n[queues.resize]")
+    result = call(token, "new", *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert listed() == []
+
+
+def test_without_a_file_any_queue_may_be_named() -> None:
+    assert new("alice", "--queue", "resize")[0]["queues"] == ["resize"]
+
+
+# ── token list, token revoke ──
+
+
+def test_the_list_for_people(here: Path) -> None:
+    made = [new("alice"), new("bob", "--queue", "demo", "--right", "work", "--expires", "1ms")]
+    with AccessStore.open(here / "leaseway-data") as tokens:
+        tokens.add("late", None, None, 4_102_444_800_000, 4_000_000_000_000)
+        late = tokens.all()[-1]
+    ids = [token["id"] for token, _ in made]
+    head, alice, bob, last = call(token, "list").stdout.splitlines()
+    assert head == "ID            USER   QUEUES  RIGHTS  ENDS"
+    assert alice == f"{ids[0]}  alice  all     all     never"
+    assert bob.startswith(f"{ids[1]}  bob    demo    work    2")
+    assert bob.endswith(" UTC (over)")
+    assert last == f"{late.id}  late   all     all     2100-01-01 00:00 UTC"
+
+
+def test_the_list_for_programs() -> None:
+    made, _ = new("alice", "--right", "admin")
+    (known,) = listed()
+    assert known == {name: value for name, value in made.items() if name != "token"}
+
+
+def test_an_empty_list_says_where_it_looked() -> None:
+    result = call(token, "list")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "There are no tokens in leaseway-data/_access.db.\n"
+
+
+def test_a_revoked_token_is_gone() -> None:
+    (first, _), (second, _) = new("alice"), new("bob")
+    result = call(token, "revoke", str(first["id"]))
+    assert (result.exit_code, result.output) == (0, f"Token {first['id']} is revoked.\n")
+    assert [known["id"] for known in listed()] == [second["id"]]
+
+
+def test_an_unknown_id_is_told() -> None:
+    result = call(token, "revoke", "nope")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: no token in leaseway-data/_access.db has this id; leaseway token list shows them.\n"
+    )
+
+
+@pytest.mark.parametrize("words", [["new", "alice"], ["list"], ["revoke", "x"]])
+def test_what_is_wrong_with_configuration_or_store_is_told(words: list[str], here: Path) -> None:
+    (here / "leaseway-data").write_text("")
+    result = call(token, *words)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Error: leaseway-data/_access.db cannot be used: ")
+    (here / "leaseway.toml").write_text("")
+    result = call(token, *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "leaseway.toml: queues: expected at least one queue, such as [queues.resize]\n"
+
+
+@pytest.mark.parametrize("command", [serve, check, token, *token.commands.values()])
+def test_help_is_there(command: click.Command) -> None:
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert command.help
+    assert command.help.splitlines()[0] in " ".join(result.stdout.split())

@@ -1,0 +1,64 @@
+"""A real Chromium for tests of pages: the machine's own, never downloaded.
+
+Where there is none the test is skipped; with CI=true, where nothing may be skipped, it fails.
+"""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.async_api import ConsoleMessage, Page, async_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+# No sandbox, since tests may run as root; and nothing that talks to anybody but the page's server.
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-quic",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-proxy-server",
+)
+
+
+@dataclass(slots=True)
+class Tab:
+    """A page, and what it complained about: errors on the console (violations of its policy are such) and exceptions."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    def on_console(self, message: ConsoleMessage) -> None:
+        """Notes what is worse than a remark."""
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+
+@asynccontextmanager
+async def open_tab() -> AsyncIterator[Tab]:
+    """A tab of a fresh browser, without a page yet."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+        try:
+            tab = Tab(await browser.new_page())
+            tab.page.on("console", tab.on_console)
+            tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+            yield tab
+        finally:
+            await browser.close()
+
+
+def find_chromium() -> str:
+    """The path of a Chromium on this machine."""
+    for name in NAMES:
+        if path := shutil.which(name):
+            return path
+    missing = f"there is no Chromium on this machine (looked for {', '.join(NAMES)})"
+    if os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    pytest.skip(missing)

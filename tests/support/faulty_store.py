@@ -1,0 +1,98 @@
+"""A store that fails where a test says so: at the seam that `store/base.py` is, around any store."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from leaseway_server.core.errors import StoreFull, StoreLost
+from leaseway_server.core.model import Item
+from leaseway_server.store.base import Store, Turn
+
+Fault: TypeAlias = Literal["full", "odd", "lost before", "lost after"]
+
+GUILTY: Final = '"guilty"'
+"""A turn that inserts an item with this in its body fails, however often it is tried."""
+
+
+class OddFault(Exception):
+    """Something that no store promises to raise."""
+
+
+@dataclass(slots=True)
+class Faults:
+    """What is to go wrong. `at_commit` are the faults of the next commits, in order; None is none."""
+
+    at_commit: list[Fault | None] = field(default_factory=list)
+    maintain: StoreFull | StoreLost | None = None
+    commits: int = 0
+    """How many commits were kept."""
+
+
+class FaultyStore:
+    """A store, and its faults."""
+
+    def __init__(self, store: Store, faults: Faults) -> None:
+        self.epoch = store.epoch
+        self.store = store
+        self.faults = faults
+
+    @asynccontextmanager
+    async def turn(self, *, durable: bool) -> AsyncIterator[Turn]:
+        """A transaction of the store, which fails as told."""
+        async with self.store.turn(durable=durable) as turn:
+            yield FaultyTurn(turn, self.faults)
+
+    async def leases(self) -> list[Item]:
+        """As the store has them."""
+        return await self.store.leases()
+
+    async def maintain(self) -> None:
+        """As the store does it, or the fault."""
+        if self.faults.maintain is not None:
+            raise self.faults.maintain
+        await self.store.maintain()
+
+    async def close(self) -> None:
+        """As the store does it."""
+        await self.store.close()
+
+
+class FaultyTurn:
+    """A turn of which `insert` and `commit` may fail; all else is the turn's own."""
+
+    def __init__(self, turn: Turn, faults: Faults) -> None:
+        self._turn = turn
+        self._faults = faults
+        self.load = turn.load
+        self.time = turn.time
+        self.pick = turn.pick
+        self.come_due = turn.come_due
+        self.outlived = turn.outlived
+        self.read_bodies = turn.read_bodies
+        self.read_results = turn.read_results
+        self.new_ids = turn.new_ids
+        self.save = turn.save
+        self.next_due = turn.next_due
+        self.next_expiry = turn.next_expiry
+
+    async def insert(self, items: Sequence[Item]) -> None:
+        """New items, unless one of them is guilty."""
+        await self._turn.insert(items)
+        if any(GUILTY in item.body for item in items):
+            raise OddFault("a guilty item")
+
+    async def commit(self) -> None:
+        """The commit, or the fault whose turn it is."""
+        match self._faults.at_commit.pop(0) if self._faults.at_commit else None:
+            case "full":
+                raise StoreFull("no space, says the test")
+            case "odd":
+                raise OddFault("an odd commit")
+            case "lost before":
+                raise StoreLost("lost before it was written")
+            case "lost after":
+                await self._turn.commit()
+                raise StoreLost("lost after it was written")
+        await self._turn.commit()
+        self._faults.commits += 1

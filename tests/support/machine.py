@@ -1,0 +1,469 @@
+"""Random programs against the queue: the same one on a dictionary and on SQLite, side by side, turn by turn.
+
+Owns what a program may do, and how often the rare states are to be reached. After every turn both sides must have said
+the same and hold the same, and the journal must find that right.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, TypeVar
+from unittest import mock
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from leaseway_server.core import lifecycle
+from leaseway_server.core.backoff import Backoff
+from leaseway_server.core.criteria import Json
+from leaseway_server.core.lifecycle import Cancel, Policy, Retry
+from leaseway_server.core.model import Item
+from leaseway_server.core.queue import Queue
+from leaseway_server.runtime import engine, turn
+from leaseway_server.store.sqlite import files
+from support.clock import ManualClock
+from support.faulty_store import Fault
+from support.journal import RARE, SEEN, Journal
+from support.side import GRACE, MemoryHome, Said, Side, SqliteHome, Who
+
+LEASE: Final = 10_000
+SOCKETS: Final = 4
+ITEMS: Final = 25
+DAY: Final = 86_400_000
+Same = TypeVar("Same")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A queue's policy, and bounds of the server made so small that they are met."""
+
+    policy: Policy
+    slice: int = 500
+    commands: int = 1_000
+    churn: int = lifecycle.CHURN
+
+
+_BACKOFF: Final = Backoff(delays=(1_000, 4_000), jitter=0.5)
+SETTINGS: Final = (
+    Setting(Policy(LEASE, 0, max_attempts=2, max_losses=2, backoff=_BACKOFF)),
+    Setting(Policy(LEASE, 15_000, max_attempts=3, max_losses=3, backoff=_BACKOFF)),
+    Setting(Policy(LEASE, 0, max_attempts=9, max_losses=9, backoff=_BACKOFF), slice=2, commands=3, churn=4),
+)
+
+index = st.integers(0, 99)
+users = st.sampled_from(["ann", "bob"])
+workers = st.sampled_from(["w1", "w1", "w2", ""])
+now_or_later = st.sampled_from([True, True, True, False])
+criteria = st.sampled_from([None, None, {}, {"kind": "a"}, {"kind": "b"}, {"kind": "a", "size": 1}])
+waits = st.sampled_from([0, 0, 2_000, 20_000, 60_000])
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """One program."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._leave = ExitStack()
+        self._loop = asyncio.new_event_loop()
+        self._leave.callback(self._loop.close)
+        self._folder = Path(self._leave.enter_context(TemporaryDirectory()))
+        self._refs = count(1)
+        self._names = count(1)
+        self.gone: list[tuple[str, str, dict[str, int]]] = []
+        """The workers whose socket is gone: user, worker, and the numbers of what they had."""
+        SEEN["programs"] += 1
+
+    @initialize(setting=st.sampled_from(SETTINGS))
+    def begin(self, setting: Setting) -> None:
+        """A server on an empty store."""
+        for where, name, value in (
+            (turn, "SLICE", setting.slice),
+            (engine, "SLICE", setting.slice),
+            (engine, "TURN_COMMANDS", setting.commands),
+            (lifecycle, "CHURN", setting.churn),
+            (files, "WAL_BYTES", 0),
+        ):
+            self._leave.enter_context(mock.patch.object(where, name, value))
+        self._leave.callback(logging.disable, logging.NOTSET)
+        logging.disable(logging.CRITICAL)  # Faults that are asked for need no tracebacks.
+        self.clock = ManualClock()
+        queue = Queue("queue", setting.policy)
+        self.sides = [Side(home, queue, self.clock) for home in (MemoryHome(), SqliteHome(self._folder))]
+        self.journal = Journal(setting.policy, setting.churn)
+        self._start()
+
+    def teardown(self) -> None:
+        """Lets go of everything."""
+        for side in getattr(self, "sides", ()):
+            self._loop.run_until_complete(side.crash())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._leave.close()
+
+    # ── Posts, claims, reports ──
+
+    @precondition(lambda self: len(self.journal.rows) < ITEMS)
+    @rule(
+        kind=st.sampled_from(["a", "a", "b", "b", "a", "guilty"]),
+        size=st.integers(1, 2),
+        options=st.fixed_dictionaries(
+            {},
+            optional={
+                "priority": st.integers(-1, 1),
+                "delayMs": st.sampled_from([500, 5_000, LEASE]),
+                "ttlMs": st.sampled_from([6_000, 20_000, DAY]),
+                "maxAttempts": st.integers(1, 3),
+            },
+        ),
+        now=now_or_later,
+    )
+    def post(self, kind: str, size: int, options: dict[str, Json], now: bool) -> None:
+        """A post."""
+        self._post({"kind": kind, "size": size}, options)
+        self._then(now)
+
+    @precondition(lambda self: len(self.journal.sockets) < SOCKETS)
+    @rule(user=users, worker=workers, batch=st.booleans())
+    def open_socket(self, user: str, worker: str, batch: bool) -> None:
+        """A worker connects."""
+        self._open(user, worker, batch=batch)
+
+    @precondition(lambda self: self.journal.sockets)
+    @rule(who=index, wanted=criteria, most=st.integers(1, 3), wait=waits, worker=workers, now=now_or_later)
+    def claim(self, who: int, wanted: Json, most: int, wait: int, worker: str, now: bool) -> None:
+        """A claim, waiting or not."""
+        value: Said = {"criteria": wanted, "count": most, "waitMs": wait}
+        self._say(self._socket(who), "claim", value | ({"worker": worker} if worker else {}))
+        self._then(now)
+
+    @precondition(lambda self: self.journal.sockets)
+    @rule(who=index, now=now_or_later)
+    def unclaim(self, who: int, now: bool) -> None:
+        """A worker takes its waiting claims back."""
+        self._say(self._socket(who), "unclaim", {})
+        self._then(now)
+
+    @precondition(lambda self: self.journal.handed and self.journal.sockets)
+    @rule(
+        verb=st.sampled_from(["progress", "result", "fail", "release", "renew"]),
+        which=index,
+        off=st.sampled_from([0, 0, 0, 0, -1, None, "own"]),
+        extra=st.booleans(),
+        who=index,
+        now=now_or_later,
+    )
+    def report(self, verb: str, which: int, off: int | str | None, extra: bool, who: int, now: bool) -> None:
+        """A report on an item that was handed out: with its number, with another, with none; mostly by who got it."""
+        name, attempts, got_by = self._handed(which)
+        speaker = got_by if got_by in self.journal.sockets and who < 75 else self._socket(who)
+        self._say(speaker, verb, self._report(verb, name, attempts + off if isinstance(off, int) else None, extra))
+        self._then(now)
+
+    @precondition(lambda self: self.journal.rows and self.journal.sockets)
+    @rule(verb=st.sampled_from(["progress", "result", "fail", "release", "renew"]), which=index, who=index)
+    def report_blindly(self, verb: str, which: int, who: int) -> None:
+        """A report, without a number, on any item or on none."""
+        name = f"#{which % (len(self.journal.rows) + 1)}"
+        self._say(self._socket(who), verb, self._report(verb, name, None, False))
+        self._then(True)
+
+    @rule(user=users, wait=waits, wanted=criteria, now=now_or_later)
+    def claim_over_http(self, user: str, wait: int, wanted: Json, now: bool) -> None:
+        """A claim whose lease has no socket."""
+        self._request(user, "claim", {"criteria": wanted, "waitMs": wait})
+        self._then(now)
+
+    @precondition(lambda self: self.journal.handed)
+    @rule(user=users, verb=st.sampled_from(["progress", "result", "fail", "release", "renew"]), which=index, now=now_or_later)
+    def report_over_http(self, user: str, verb: str, which: int, now: bool) -> None:
+        """A report by a user and its number."""
+        name, attempts, _ = self._handed(which)
+        self._request(user, verb, self._report(verb, name, attempts, False))
+        self._then(now)
+
+    @precondition(lambda self: self.journal.rows)
+    @rule(which=index, retry=st.booleans(), now=now_or_later)
+    def administer(self, which: int, retry: bool, now: bool) -> None:
+        """A cancel, or an administrator's retry of what has ended badly."""
+        ended = [name for name, row in self.journal.rows.items() if row.status not in ("pending", "processing", "finished")]
+        names = ended if retry and ended else list(self.journal.rows)
+        self._administer(names[which % len(names)], retry=retry)
+        self._then(now)
+
+    # ── Sockets and servers that go ──
+
+    @precondition(lambda self: self.journal.sockets)
+    @rule(who=index, now=now_or_later)
+    def drop(self, who: int, now: bool) -> None:
+        """A socket drops."""
+        self._drop(self._socket(who))
+        self._then(now)
+
+    @precondition(lambda self: self.gone)
+    @rule(which=index, wrong=st.sampled_from(["", "", "", "", "user", "worker", "number"]), now=now_or_later)
+    def resume(self, which: int, wrong: str, now: bool) -> None:
+        """A worker is back on a new socket, or somebody who says so."""
+        user, worker, fences = self.gone[-1 - which % min(len(self.gone), 4)]
+        leases = {name: attempts + (wrong == "number") for name, attempts in fences.items()}
+        user = {"ann": "bob", "bob": "ann"}[user] if wrong == "user" else user
+        self._resume(user, (worker or "w1") + ("x" if wrong == "worker" else ""), leases)
+        self._then(now)
+
+    @precondition(lambda self: self.journal.sockets)
+    @rule(who=index)
+    def move(self, who: int) -> None:
+        """A worker comes back while its old socket still stands."""
+        socket = self.journal.sockets[self._socket(who)]
+        if socket.worker:
+            self._resume(socket.user, socket.worker, dict(socket.fences))
+            self._then(True)
+
+    @rule(clean=st.booleans())
+    def restart(self, clean: bool) -> None:
+        """A planned stop, or a kill with what was said and not done."""
+        self._taken()
+        if clean:
+            self._turn()
+        self._all_gone()
+        for side in self.sides:
+            self._loop.run_until_complete(side.stop() if clean else side.crash())
+        self._start()
+
+    @rule(fault=st.sampled_from(["full", "full", "odd", "lost before", "lost after"]), after=st.integers(0, 1))
+    def fault(self, fault: Fault, after: int) -> None:
+        """The next commit, or the one after it, fails."""
+        for side in self.sides:
+            side.faults.at_commit = [None] * after + [fault]
+
+    # ── Time ──
+
+    @rule(ms=st.sampled_from([1, 100, 600, 1_000, 2_000, GRACE, LEASE, LEASE + 1, 15_000, DAY]), now=now_or_later)
+    def advance(self, ms: int, now: bool) -> None:
+        """Time goes by."""
+        self._taken()
+        self.clock.advance(ms)
+        self._then(now)
+
+    @rule()
+    def turn(self) -> None:
+        """What was said is done."""
+        self._taken()
+        self._turn()
+
+    # ── Programs that lead to the rare states ──
+
+    @precondition(lambda self: self.journal.sockets)
+    @rule(who=index, name=st.integers(1, 2))
+    def vanish_with_the_item(self, who: int, name: int) -> None:
+        """The socket drops between the claim's commit and its item."""
+        speaker = self._socket(who)
+        self._post({"kind": "a", "size": name}, {})
+        self._say(speaker, "claim", {})
+        self._turn()
+        self._drop(speaker)
+        self._turn()
+
+    @precondition(lambda self: any(claim.until for claim in self.journal.claims.values()))
+    @rule(which=index, first=st.booleans())
+    def vanish_as_it_comes(self, which: int, first: bool) -> None:
+        """A socket with a waiting claim drops in the very turn that brings its item."""
+        claims = [claim for claim in self.journal.claims.values() if claim.until and claim.who in self.journal.sockets]
+        if claims:
+            claim = claims[which % len(claims)]
+            if first:
+                self._post({"kind": "a", "size": 1, **claim.criteria}, {})
+            self._drop(claim.who)
+            if not first:
+                self._post({"kind": "a", "size": 1, **claim.criteria}, {})
+            self._turn()
+
+    @precondition(lambda self: self.journal.sockets)
+    @rule(which=index, who=index, past=st.sampled_from([0, 1, 500]), verb=st.sampled_from(["result", "result", "fail"]))
+    def report_as_the_lease_ends(self, which: int, who: int, past: int, verb: str) -> None:
+        """The time is over, and the report comes before the sweep."""
+        found = self._pick(which, lambda row: row.status == "processing" and row.lease_until > self.clock.now())
+        if found:
+            self.clock.advance(found.lease_until - self.clock.now() + past)
+            self._say(self._socket(who), verb, self._report(verb, found.id, found.attempts, False))
+            self._turn()
+
+    @precondition(lambda self: self.journal.sockets)
+    @rule(which=index, who=index, verb=st.sampled_from(["result", "fail", "release"]), now=now_or_later)
+    def report_late(self, which: int, who: int, verb: str, now: bool) -> None:
+        """The attempt has ended, and nobody has claimed since."""
+        found = self._pick(which, lambda row: row.status == "pending" and row.attempts > 0)
+        if found:
+            self._say(self._socket(who), verb, self._report(verb, found.id, found.attempts, False))
+            self._then(now)
+
+    @precondition(lambda self: self.journal.sockets)
+    @rule(which=index, who=index, verb=st.sampled_from(["result", "fail"]))
+    def report_too_late(self, which: int, who: int, verb: str) -> None:
+        """Somebody has claimed since."""
+        found = self._pick(which, lambda row: row.status in ("pending", "processing") and row.attempts > 1)
+        if found:
+            self._say(self._socket(who), verb, self._report(verb, found.id, found.attempts - 1, False))
+            self._turn()
+
+    @precondition(lambda self: self.journal.sockets)
+    @rule(which=index, who=index, between=st.booleans(), retryable=st.booleans())
+    def fail_twice(self, which: int, who: int, between: bool, retryable: bool) -> None:
+        """The worker did not get the first answer."""
+        found = self._pick(which, lambda row: row.status == "processing")
+        if found:
+            for _ in range(2):
+                self._say(self._socket(who), "fail", self._report("fail", found.id, found.attempts, not retryable))
+                self._then(between)
+            self._turn()
+
+    @precondition(lambda self: self.journal.sockets)
+    @rule(which=index, wait=st.sampled_from([0, 1_000, LEASE]))
+    def come_back_after_the_last_loss(self, which: int, wait: int) -> None:
+        """The last loss allowed leaves the item with nobody, for its worker to come back to."""
+        last = self.journal.policy.max_losses - 1
+        held = {socket.holder: who for who, socket in self.journal.sockets.items()}
+        found = self._pick(which, lambda row: row.holder in held and row.losses == last and bool(row.worker))
+        if found:
+            self._drop(held[found.holder])
+            self._turn()
+            self.clock.advance(wait)
+            self._resume(found.lease_user, found.worker, {found.id: found.attempts})
+            self._turn()
+
+    # ── How it is done ──
+
+    def _start(self) -> None:
+        for side in self.sides:
+            self._loop.run_until_complete(side.start())
+        rows = self._same([side.rows() for side in self.sides])
+        self.journal.started(self.clock.now(), self.sides[0].engine._start.epoch, rows)
+        self._turn()
+
+    def _turn(self) -> None:
+        SEEN["turns"] += 1
+        for side in self.sides:
+            self._loop.run_until_complete(side.turn())
+        heard = self._same([side.heard() for side in self.sides])
+        rows = self._same([side.rows() for side in self.sides])
+        if self._same([side.lost for side in self.sides]):
+            SEEN["store lost"] += 1
+            self.journal.heard_at_last(heard, self.clock.now())
+            self._all_gone()
+            for side in self.sides:
+                self._loop.run_until_complete(side.crash())
+            self._start()
+            return
+        blocked = self._same([bool(side.engine._blocked_until) for side in self.sides])
+        self.journal.heard(heard, rows, self.clock.now(), blocked=blocked)
+        leases = self._same([side.leases() for side in self.sides])
+        held = [row for row in rows if row.status == "processing"]
+        assert leases == {row.id: (row.holder, self.journal.lease_ends(row)) for row in held}, "memory and rows disagree"
+        waiting = self._same([side.waiting() for side in self.sides])
+        if not blocked:
+            assert waiting == self.journal.waiting()
+
+    def _same(self, both: list[Same]) -> Same:
+        memory, sqlite = both
+        assert memory == sqlite
+        return memory
+
+    def _then(self, now: bool) -> None:
+        if now:
+            self._turn()
+
+    def _taken(self) -> None:
+        """Something else is said or done, and by now the workers have read what they were sent."""
+        SEEN["steps"] += 1
+        self.journal.fresh.clear()
+
+    def _say(self, who: Who, verb: str, value: Said) -> None:
+        self._taken()
+        ref = next(self._refs)
+        self.journal.said(who, ref, verb, value)
+        for side in self.sides:
+            side.say(who, {verb: value, "ref": ref})
+
+    def _post(self, item: Json, options: Said) -> None:
+        self._say("monitor", "post", {"item": item, "subscribe": True, **options})
+
+    def _request(self, user: str, verb: str, body: Said) -> None:
+        self._taken()
+        ref = next(self._refs)
+        self.journal.said(f"http {user}", ref, verb, body)
+        for side in self.sides:
+            side.request(user, verb, {**body, "ref": ref})
+
+    def _administer(self, name: str, *, retry: bool) -> None:
+        self._taken()
+        ref = next(self._refs)
+        self.journal.said("admin", ref, "retry" if retry else "cancel", {"id": name})
+        for side in self.sides:
+            side.administer(name, Retry() if retry else Cancel(), ref)
+
+    def _open(self, user: str, worker: str, *, batch: bool = False) -> Who:
+        who = f"s{next(self._names)}"
+        for side in self.sides:
+            side.open_socket(who, user)
+        self.journal.opened(who, user, worker, self.sides[0].sockets[who].holder)
+        if worker or batch:
+            self._say(who, "hello", {"worker": worker, "batch": batch} if worker else {"batch": batch})
+        return who
+
+    def _resume(self, user: str, worker: str, leases: dict[str, int]) -> None:
+        who = self._open(user, worker)
+        asked: list[Json] = [{"id": name, "attempts": attempts} for name, attempts in leases.items()]
+        self._say(who, "resume", {"worker": worker, "user": user, "leases": asked})  # The user is for the journal.
+
+    def _drop(self, who: Who) -> None:
+        if who in self.journal.sockets:  # A store that was lost in between has taken it along.
+            SEEN["steps"] += 1
+            self._gone(who)
+            self.journal.dropped(who)
+            for side in self.sides:
+                side.drop(who)
+
+    def _gone(self, who: Who) -> None:
+        socket = self.journal.sockets[who]
+        self.gone.append((socket.user, socket.worker, dict(socket.fences)))
+
+    def _all_gone(self) -> None:
+        for who in self.journal.sockets:
+            self._gone(who)
+
+    def _socket(self, which: int) -> Who:
+        sockets = list(self.journal.sockets) or [self._open("ann", "w1")]
+        return sockets[which % len(sockets)]
+
+    def _handed(self, which: int) -> tuple[str, int, Who]:
+        """One of the last that were handed out."""
+        return self.journal.handed[-1 - which % min(len(self.journal.handed), 8)]
+
+    def _pick(self, which: int, wanted: Callable[[Item], bool]) -> Item | None:
+        found = [row for row in self.journal.rows.values() if wanted(row)]
+        return found[which % len(found)] if found else None
+
+    def _report(self, verb: str, name: str, attempts: int | None, extra: bool) -> Said:
+        """A report; `extra` makes a fail permanent, and a release or a retry late."""
+        report: Said = {"id": name}
+        if attempts is not None:
+            report["attempts"] = max(attempts, 0)
+        if verb in ("progress", "result"):
+            report["value"] = {"step": next(self._refs)}
+        elif verb == "fail":
+            report["error"] = {"message": "no luck"}
+            report["retryable"] = not extra
+        elif verb == "release" and extra:
+            report["delayMs"] = 700
+        return report
+
+
+def summary_lines() -> list[str]:
+    """What the programs of this process did, for the end of a test run; nothing where none ran."""
+    if not SEEN["programs"]:
+        return []
+    rare = ", ".join(f"{name} {SEEN[name]}" for name in RARE)
+    return [f"state machine: {SEEN['programs']} programs, {SEEN['steps']} steps, {SEEN['turns']} turns", f"seen: {rare}"]

@@ -1,0 +1,296 @@
+"""One engine with its sockets over one store, driven turn by turn, and spoken to in names that hold for every store.
+
+Items are called `#0`, `#1`, … in the order of their row numbers, since each store has ids of its own. Owns the
+translation, and nothing that judges what is heard: that is the journal's.
+"""
+
+import shutil
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+import orjson
+
+from leaseway_server.core.commands import Change, Changed, Drop, Failed, Handed, Outcome
+from leaseway_server.core.conversation import Conversation
+from leaseway_server.core.criteria import Json
+from leaseway_server.core.lifecycle import Event
+from leaseway_server.core.model import HTTP, Item
+from leaseway_server.core.queue import Queue
+from leaseway_server.core.reports import Reporter, ack, parse_ask, parse_report
+from leaseway_server.core.session import WorkSession
+from leaseway_server.core.view import encode_item
+from leaseway_server.core.watch import MonitorSession, View
+from leaseway_server.runtime.engine import Engine
+from leaseway_server.store.base import Store
+from leaseway_server.store.sqlite.store import SqliteStore
+from support.clock import ManualClock
+from support.faulty_store import Faults, FaultyStore
+from support.memory_store import Disk, MemoryStore
+
+Said = dict[str, Json]
+Who = str
+"""Who speaks or hears: a work socket (`s1`), a user over HTTP (`http ann`), `monitor`, or `admin`."""
+
+GRACE: Final = 5_000
+REST: Final = 200
+"""So many turns without coming to rest, and the engine runs in circles."""
+
+
+class Home(Protocol):
+    """Where a store's data live, over the restarts of its server."""
+
+    def open(self, clock: ManualClock) -> Store:
+        """The store, begun anew."""
+        ...
+
+    def crash(self) -> None:
+        """The server is killed: what was committed is there, and nobody said goodbye."""
+        ...
+
+    def rows(self) -> list[Item]:
+        """All items as they are stored, in the order of row numbers, with `body` and `result`."""
+        ...
+
+
+class MemoryHome:
+    """A dictionary."""
+
+    def __init__(self) -> None:
+        self._disk = Disk()
+
+    def open(self, clock: ManualClock) -> Store:
+        """A store on the same disk."""
+        return MemoryStore(self._disk, clock.now)
+
+    def crash(self) -> None:
+        """Nothing is held by the store."""
+
+    def rows(self) -> list[Item]:
+        """The disk's."""
+        return [item.copy() for _, item in sorted(self._disk.rows.items())]
+
+
+class SqliteHome:
+    """A file in a folder; after a crash the copy of it in the next folder, log and all."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._starts = 0
+        self._path = folder / "0" / "queue.db"
+        self._store: SqliteStore
+
+    def open(self, clock: ManualClock) -> Store:
+        """A store on the file."""
+        self._store = SqliteStore.open(self._path, clock.now)
+        return self._store
+
+    def crash(self) -> None:
+        """The files as they stand at this moment; a clean close would write the log back."""
+        self._starts += 1
+        after = self._folder / str(self._starts) / "queue.db"
+        after.parent.mkdir()
+        for ending in ("", "-wal"):
+            shutil.copy(self._path.with_name(f"queue.db{ending}"), after.with_name(f"queue.db{ending}"))
+        self._path = after
+
+    def rows(self) -> list[Item]:
+        """The file's."""
+        store = self._store
+        execute = store.connection.execute
+        items = [store.item(row) for row in execute("SELECT * FROM item ORDER BY seq")]
+        bodies, results = dict(execute("SELECT * FROM body")), dict(execute("SELECT * FROM result"))
+        assert bodies.keys() == {item.seq for item in items}
+        assert results.keys() == {item.seq for item in items if item.status == "finished"}
+        for item in items:
+            item.body, item.result = bodies[item.seq], results.get(item.seq, "")
+        return items
+
+
+class Monitor:
+    """A monitor socket that watches all that it posted."""
+
+    def __init__(self, side: "Side") -> None:
+        self._engine = side.engine
+        self.session = MonitorSession(
+            side.queue,
+            "ann",
+            may_post=True,
+            watch=lambda item_id: self._engine.hub.watch(item_id, self),
+            unwatch=lambda item_id: self._engine.hub.unwatch(item_id, self),
+        )
+
+    def offer(self, view: View) -> None:
+        """The hub has a change."""
+        self.session.watching.offer(view)
+
+    def take(self) -> list[bytes]:
+        """What is told now; ends that are told for the first time are stamped, as the socket does it."""
+        frames, views = self.session.take_with_views()
+        for view in views:
+            if view.unfetched:
+                self._engine.stamp(view.id)
+        return frames
+
+
+class Side:
+    """An engine, the store below it and the sockets above it."""
+
+    def __init__(self, home: Home, queue: Queue, clock: ManualClock) -> None:
+        self.queue = queue
+        self.clock = clock
+        self.faults = Faults()
+        self.lost = False
+        self._home = home
+        self._names: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
+        self._heard: dict[Who, list[bytes]] = defaultdict(list)
+        self.sockets: dict[Who, WorkSession] = {}
+
+    async def start(self) -> None:
+        """Opens the store and begins."""
+        self.lost = False
+        self.faults.at_commit.clear()
+        self.sockets.clear()
+        self._store = FaultyStore(self._home.open(self.clock), self.faults)
+        self.engine = Engine(
+            self.queue, self._store, self.clock, resume_grace=GRACE, ping_timeout=0, on_lost=self._on_lost
+        )
+        await self.engine.start()
+        self.monitor = Monitor(self)
+        self.rows()
+        self._submit("monitor", self.monitor.session, {"subscribe": list(self._names.values())})
+
+    async def stop(self) -> None:
+        """A planned stop: sockets close, and keep their leases."""
+        self.engine.close_claims()
+        for who in list(self.sockets):
+            self.drop(who)
+        await self.turn()
+        await self._store.close()
+
+    async def crash(self) -> None:
+        """The server is killed, with all that was said and not yet done."""
+        self._home.crash()
+        await self._store.close()
+
+    # ── What is said ──
+
+    def open_socket(self, who: Who, user: str) -> None:
+        """A new work socket."""
+        self.sockets[who] = WorkSession(self.queue, self.engine.new_holder(), user, self.clock.chance)
+
+    def say(self, who: Who, message: Said) -> None:
+        """A message on a work socket, or on the monitor."""
+        self._submit(who, self.monitor.session if who == "monitor" else self.sockets[who], message)
+
+    def drop(self, who: Who) -> None:
+        """The socket is gone."""
+        self.engine.submit(Drop(self.sockets[who].holder))
+
+    def request(self, user: str, verb: str, body: Said) -> None:
+        """A work request over HTTP; its answers carry the request's `ref`, for whoever reads them."""
+        who, ref = f"http {user}", body["ref"]
+        translated = swap(body, self._ids)
+        if verb == "claim":
+            ask = parse_ask(translated, self.queue, HTTP, user, "")
+            self.engine.submit(ask, lambda outcome: self._hear(who, self._claimed(outcome, ref)))
+        else:
+            reporter = Reporter(HTTP, user, lambda _item_id: None, self.clock.chance)
+            change = parse_report(verb, translated, self.queue, reporter)
+            self._change(who, verb, change, ref)
+
+    def administer(self, name: str, event: Event, ref: Json) -> None:
+        """A cancel or a retry."""
+        self._change("admin", type(event).__name__.lower(), Change(self._ids.get(name, name), event), ref)
+
+    def _submit(self, who: Who, session: Conversation, message: Said) -> None:
+        for exchange in session.receive(orjson.dumps(swap(message, self._ids))):
+            assert exchange.command is not None
+            self.engine.submit(exchange.command, partial(session.settle, exchange))
+
+    def _change(self, who: Who, verb: str, change: Change, ref: Json) -> None:
+        self.engine.submit(change, lambda outcome: self._hear(who, self._changed(verb, change, outcome, ref)))
+
+    def _claimed(self, outcome: Outcome, ref: Json) -> Said:
+        match outcome:
+            case Handed(item):
+                return {**orjson.loads(encode_item(item, self.queue.policy.lease)), "ref": ref}
+            case Failed(error):
+                return {"type": "error", "code": error.code, "ref": ref}
+        return {"type": "empty", "ref": ref}
+
+    def _changed(self, verb: str, change: Change, outcome: Outcome, ref: Json) -> Said:
+        if isinstance(outcome, Failed):
+            return {"type": "error", "code": outcome.error.code, "ref": ref}
+        assert isinstance(outcome, Changed)
+        answer: Said = orjson.loads(orjson.dumps(ack(verb, change.id, outcome, self.queue)))
+        return {**answer, "ref": ref}
+
+    def _hear(self, who: Who, message: Said) -> None:
+        self._heard[who].append(orjson.dumps(message))
+
+    def _on_lost(self, _fault: Exception) -> None:
+        self.lost = True
+
+    # ── What comes of it ──
+
+    async def turn(self) -> None:
+        """Turns, until the engine would wait. The first one takes all that was said, as far as one turn may."""
+        await self.engine.step()
+        for _ in range(REST):
+            if self.lost or not self._busy:
+                return
+            await self.engine.step()
+        raise AssertionError("the engine runs in circles")
+
+    @property
+    def _busy(self) -> bool:
+        engine = self.engine
+        return bool(engine._waiting) or engine._searching or engine._next_deadline() <= self.clock.now()
+
+    def heard(self) -> dict[Who, list[Said]]:
+        """What everybody was told since the last time, in names."""
+        self.rows()
+        heard, self._heard = self._heard, defaultdict(list)
+        for who, session in self.sockets.items():
+            heard[who].extend(session.take())
+        heard["monitor"].extend(self.monitor.take())
+        return {who: [self._named(frame) for frame in frames] for who, frames in heard.items() if frames}
+
+    def rows(self) -> list[Item]:
+        """All items as stored, by name; row numbers are the store's own affair and left out."""
+        items = self._home.rows()
+        for item in items[len(self._names) :]:
+            name = f"#{len(self._names)}"
+            self._names[item.id], self._ids[name] = name, item.id
+        for item in items:
+            item.id, item.seq = self._names[item.id], 0
+        return items
+
+    def leases(self) -> dict[str, tuple[int, int]]:
+        """The leases in the engine's memory, by name: (holder, when the sweep looks at it)."""
+        leases = self.engine._leases
+        by_holder = {item_id: holder for holder, held in leases._by_holder.items() for item_id in held}
+        assert by_holder == {item_id: lease.holder for item_id, lease in leases._leases.items()}
+        return {self._names[item_id]: (lease.holder, lease.ends) for item_id, lease in leases._leases.items()}
+
+    def waiting(self) -> list[tuple[int, int]]:
+        """The claims in the engine's memory: (holder, how many items each still takes)."""
+        return sorted((ask.holder, waiting.left) for ask, waiting in self.engine._dispatch._by_ask.items())
+
+    def _named(self, frame: bytes) -> Said:
+        message = swap(orjson.loads(frame), self._names)
+        assert isinstance(message, dict)
+        return message
+
+
+def swap(value: Json, table: dict[str, str]) -> Json:
+    """The value with every text that the table knows replaced."""
+    if isinstance(value, dict):
+        return {name: swap(member, table) for name, member in value.items()}
+    if isinstance(value, list):
+        return [swap(member, table) for member in value]
+    return table.get(value, value) if isinstance(value, str) else value
+

@@ -1,0 +1,605 @@
+"""Schemas: which are accepted, what they say of a document, and that neither takes long."""
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from time import process_time
+from typing import Any, NoReturn
+
+import pytest
+
+from leaseway_server.core import schema as schema_module
+from leaseway_server.core.errors import Problem
+from leaseway_server.core.jsontext import Json, parse
+from leaseway_server.core.schema import Schema, SchemaRefused
+from leaseway_server.core.schema_cost import MOST_EXTREME
+from leaseway_server.core.schema_pattern import LONGEST, PLAIN, alive, guarded
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+RESIZE: Json = {
+    "$schema": DRAFT,
+    "$id": "https://task.example.com/schemas/resize/item.json",
+    "title": "A picture to resize",
+    "type": "object",
+    "properties": {
+        "image": {"type": "string", "pattern": "^data:image/(png|jpeg);base64,"},
+        "format": {"enum": ["png", "jpg"]},
+        "width": {"type": "integer", "minimum": 1, "maximum": 4000},
+    },
+    "required": ["image", "format"],
+    "additionalProperties": False,
+}
+
+
+def told(schema: Json, value: Any, **resources: Json) -> list[tuple[str, str]]:
+    files = {name.replace("_", "."): content for name, content in resources.items()}
+    return [(problem.path, problem.message) for problem in Schema.compile(schema, files).check(value)]
+
+
+def refusal(schema: Any, resources: dict[str, Json] | None = None) -> SchemaRefused:
+    with pytest.raises(SchemaRefused) as refused:
+        Schema.compile(schema, resources)
+    assert len(str(refused.value)) <= 300
+    return refused.value
+
+
+# What is told
+
+
+def test_a_valid_document_has_no_problems() -> None:
+    schema = Schema.compile(RESIZE)
+    assert schema.check({"image": "data:image/png;base64,iVBO", "format": "png", "width": 640.0}) == ()
+    assert schema.document is RESIZE
+
+
+def test_each_fault_is_told_with_its_path_below_the_documents_own() -> None:
+    value: Json = {"image": 1, "width": 0, "x/~": None}
+    assert Schema.compile(RESIZE).check(value, "/1/item") == (
+        Problem("/1/item/image", "1 is not of type string"),
+        Problem("/1/item/width", "0 is less than 1"),
+        Problem("/1/item", '"format" is missing'),
+        Problem("/1/item/x~1~0", "is no member that is known here"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "problems"),
+    [
+        ({"type": ["string", "null"]}, [1], [("", "an array of 1 is not of type string or null")]),
+        ({"type": "array"}, {}, [("", "an object is not of type array")]),
+        ({"type": "integer"}, 1.5, [("", "1.5 is not of type integer")]),
+        ({"type": "integer"}, True, [("", "true is not of type integer")]),
+        ({"type": "string"}, None, [("", "null is not of type string")]),
+        ({"enum": ["a", 1, None]}, "é", [("", '"é" is not one of "a", 1, null')]),
+        ({"const": {"a": 1}}, 2, [("", "2 is not an object")]),
+        ({"minimum": 3}, 2, [("", "2 is less than 3")]),
+        ({"maximum": 3}, 4, [("", "4 is greater than 3")]),
+        ({"exclusiveMinimum": 3}, 3, [("", "3 is not greater than 3")]),
+        ({"exclusiveMaximum": 3}, 3, [("", "3 is not less than 3")]),
+        ({"multipleOf": 0.5}, 0.75, [("", "0.75 is not a multiple of 0.5")]),
+        ({"minLength": 3}, "\U0001f600\U0001f600", [("", "has 2 characters, and needs 3 or more")]),
+        ({"maxLength": 1}, "ab", [("", "has 2 characters, and may have 1 at most")]),
+        ({"pattern": "^a"}, "b" * 50, [("", f'"{"b" * 40}"… does not match "^a"')]),
+        ({"minItems": 1}, [], [("", "has 0 members, and needs 1 or more")]),
+        ({"maxItems": 1}, [1, 2], [("", "has 2 members, and may have 1 at most")]),
+        ({"uniqueItems": True}, [1, 1.0], [("", "holds the same value twice")]),
+        (
+            {"contains": {"const": 1}, "minContains": 2},
+            [1],
+            [("", "does not hold as many members of the kind as it must")],
+        ),
+        (
+            {"contains": {"const": 1}, "maxContains": 1},
+            [1, 1],
+            [("", "does not hold as many members of the kind as it must")],
+        ),
+        ({"minProperties": 1}, {}, [("", "has 0 members, and needs 1 or more")]),
+        ({"maxProperties": 0}, {"a": 1}, [("", "has 1 members, and may have 0 at most")]),
+        ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, [("", "has a member with a name that is not allowed")]),
+        ({"anyOf": [{"type": "null"}, False]}, 1, [("", "meets none of the 2 alternatives")]),
+        ({"oneOf": [True, {"type": "null"}]}, None, [("", "does not meet exactly one of the 2 alternatives")]),
+        ({"not": {}}, 1, [("", "is what it must not be")]),
+        (False, 1, [("", "is not allowed here")]),
+        ({"required": ["a", "b"]}, {}, [("", '"a" is missing'), ("", '"b" is missing')]),
+        ({"dependentRequired": {"a": ["b", "c"], "x": ["y"]}}, {"a": 1, "c": 2}, [("", '"b" is missing beside "a"')]),
+        (
+            {"dependentSchemas": {"a": {"maxProperties": 1}, "x": False}},
+            {"a": 1, "b": 2},
+            [("", "has 2 members, and may have 1 at most")],
+        ),
+        (
+            {"dependentSchemas": {"a": True, "b": {"type": "null"}}},
+            {"a": 1, "b": 2},
+            [("", "an object is not of type null")],
+        ),
+        (
+            {"allOf": [{"minimum": 3}, True, {"multipleOf": 2}]},
+            1,
+            [("", "1 is less than 3"), ("", "1 is not a multiple of 2")],
+        ),
+        ({"if": {"type": "string"}, "then": {"minLength": 1}}, "", [("", "has 0 characters, and needs 1 or more")]),
+        ({"if": {"type": "string"}, "then": True, "else": {"minimum": 1}}, 0, [("", "0 is less than 1")]),
+        (
+            {"properties": {"a": {"properties": {"b": {"type": "null"}}}}},
+            {"a": {"b": 1}},
+            [("/a/b", "1 is not of type null")],
+        ),
+        (
+            {"items": {"type": "null"}},
+            [None, 1, None, 2],
+            [("/1", "1 is not of type null"), ("/3", "2 is not of type null")],
+        ),
+        (
+            {"prefixItems": [True, {"type": "null"}, False], "items": {"type": "string"}},
+            [1, 2, 3, "x", 4],
+            [("/1", "2 is not of type null"), ("/2", "is not allowed here"), ("/4", "4 is not of type string")],
+        ),
+        ({"items": False}, [1], [("/0", "is not allowed here")]),
+        (
+            {
+                "properties": {"a": True},
+                "patternProperties": {"^x": {"type": "null"}, "^xy": {"const": 2}, "^z": False},
+                "additionalProperties": {"type": "string"},
+            },
+            {"a": 1, "xy": 1, "z": 0, "n": 5, "o": "k"},
+            [
+                ("/xy", "1 is not of type null"),
+                ("/xy", "1 is not 2"),
+                ("/z", "is not allowed here"),
+                ("/n", "5 is not of type string"),
+            ],
+        ),
+        (
+            {"unevaluatedProperties": False, "properties": {"a": True}},
+            {"b": 1},
+            [("", "holds members that its schema does not know")],
+        ),
+        (
+            {"unevaluatedItems": False, "prefixItems": [True]},
+            [1, 2],
+            [("", "holds members that its schema does not know")],
+        ),
+        (
+            {"unevaluatedProperties": False, "properties": {"a": {"type": "null"}}},
+            {"a": 1, "b": 1},
+            [("/a", "1 is not of type null")],
+        ),
+        ({"$defs": {"n": {"type": "null"}}, "items": {"$ref": "#/$defs/n"}}, [1], [("/0", "1 is not of type null")]),
+        ({"$ref": "#n", "definitions": {"x": {"$anchor": "n", "type": "null"}}}, 1, [("", "1 is not of type null")]),
+        (
+            {"type": ["object", "null"], "properties": {"next": {"$ref": "#"}}},
+            {"next": {"next": {"next": 0}}},
+            [("/next/next/next", "0 is not of type object or null")],
+        ),
+    ],
+)
+def test_every_keyword_says_what_is_wrong_and_where(schema: Json, value: Json, problems: list[tuple[str, str]]) -> None:
+    assert told(schema, value) == problems
+
+
+def test_a_value_that_is_at_fault_twice_is_told_twice() -> None:
+    assert told({"type": "integer", "maximum": 5}, 6.5) == [
+        ("", "6.5 is not of type integer"),
+        ("", "6.5 is greater than 5"),
+    ]
+
+
+def test_the_first_ten_problems_are_told() -> None:
+    assert [path for path, _text in told({"items": {"type": "string"}}, list(range(10_000)))] == [
+        f"/{index}" for index in range(10)
+    ]
+
+
+def test_problems_far_apart_are_found() -> None:
+    value: list[Json] = ["x"] * 100_000
+    value[777] = value[99_999] = 0
+    assert [path for path, _text in told({"items": {"type": "string"}}, value)] == ["/777", "/99999"]
+
+
+def test_a_long_text_is_cut() -> None:
+    options: list[Json] = ["x" * 39 + str(digit) for digit in range(9)]
+    [(_path, text)] = told({"enum": options}, "y" * 800_000)
+    assert len(text) == 200
+    assert text.startswith(f'"{"y" * 40}"… is not one of "xxx')
+    assert text.endswith("…")
+
+
+def test_many_options_are_not_all_told() -> None:
+    [(_path, text)] = told({"enum": list(range(2_000))}, -1)
+    assert text == "-1 is not one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …"
+
+
+def test_a_name_that_is_too_long_for_a_path_ends_it() -> None:
+    assert told({"additionalProperties": {"type": "null"}}, {"x" * 100_000: 1}) == [("", "1 is not of type null")]
+
+
+# References to files
+
+
+def test_a_schema_may_refer_to_files_beside_it_and_they_to_each_other() -> None:
+    sizes: Json = {
+        "$id": "https://other.example/",
+        "$defs": {"side": {"$anchor": "s", "maximum": 9}},
+        "items": {"$ref": "a%20b.json#/x"},
+    }
+    files: dict[str, Json] = {"sizes.json": sizes, "a%20b.json": {"properties": {"y": {"$ref": "sizes.json#s"}}}}
+    files["sizes.json"] = {**sizes, "items": {"$ref": "a%20b.json"}}  # type: ignore[dict-item]  # sizes is an object
+    schema = Schema.compile(
+        {"prefixItems": [{"$ref": "sizes.json#/$defs/side"}], "items": {"$ref": "sizes.json"}}, files
+    )
+    assert schema.check([9, [{"y": 9}]]) == ()
+    assert schema.check([10, [{"y": 9}, {"y": 10}]]) == (
+        Problem("/0", "10 is greater than 9"),
+        Problem("/1/1/y", "10 is greater than 9"),
+    )
+
+
+def test_a_pointer_may_be_escaped() -> None:
+    schema: Json = {"$defs": {"a/b~ %^é": {"type": "null"}}, "$ref": "#/$defs/a~1b~0%20%25%5Eé"}
+    assert told(schema, 1) == [("", "1 is not of type null")]
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "https://example.com/schema.json",
+        "http://127.0.0.1:1/",
+        "file:///etc/passwd",
+        "../secret.json",
+        "./defs.json",
+        "sub/defs.json",
+        "/etc/passwd",
+        "unknown.json#/$defs/a",
+        "leaseway:///",
+        "https://task.example.com/self.json",
+        DRAFT,
+    ],
+)
+def test_a_reference_to_anything_else_is_refused(reference: str) -> None:
+    refused = refusal(
+        {"$id": "https://task.example.com/self.json", "properties": {"a/b": {"$ref": reference}}}, {"defs.json": True}
+    )
+    assert refused.pointer == "/properties/a~1b/$ref"
+    assert "no file beside this schema" in str(refused)
+
+
+@pytest.mark.parametrize(
+    "reference", ["#/$defs/b", "#b", "#/properties", "#/$defs/a/const", "#/$defs/a/", "defs.json#x", "#/ "]
+)
+def test_a_reference_to_no_schema_is_refused(reference: str) -> None:
+    refused = refusal({"$defs": {"a": {"const": {}}}, "properties": {"x": {"$ref": reference}}}, {"defs.json": {}})
+    assert refused.pointer == "/properties/x/$ref"
+    assert "points to no schema" in str(refused)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer", "message"),
+    [
+        (1, "", "no JSON Schema"),
+        (None, "", "no JSON Schema"),
+        ([], "", "no JSON Schema"),
+        ({"type": "strnig"}, "/type", "no JSON Schema"),
+        ({"properties": {"a/b": {"minimum": "3"}}}, "/properties/a~1b/minimum", "no JSON Schema"),
+        ({"items": [{}]}, "/items", "no JSON Schema"),
+        ({"required": ["a", "a"]}, "/required", "no JSON Schema"),
+        ({"multipleOf": 0}, "/multipleOf", "no JSON Schema"),
+        ({"enum": "x" * 10_000}, "/enum", "no JSON Schema"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#"}, "/$schema", "only draft 2020-12"),
+        ({"items": {"$schema": DRAFT}}, "/items", "only at the head"),
+        ({"items": {"$id": "x.json"}}, "/items", "only at the head"),
+        ({"items": {"$dynamicRef": "#x"}}, "/items/$dynamicRef", "use \\$ref"),
+        ({"$dynamicAnchor": "x"}, "/$dynamicAnchor", "use \\$anchor"),
+        ({"dependencies": {}}, "/dependencies", "use dependentRequired"),
+        ({"additionalItems": False}, "/additionalItems", "use items"),
+        ({"items": {"format": "phone"}}, "/items/format", "unknown format 'phone'"),
+        ({"items": {"pattern": "("}}, "/items/pattern", "no regular expression"),
+        ({"pattern": "(?=a)b"}, "/pattern", "linear time"),
+        ({"pattern": "(a)\\1"}, "/pattern", "linear time"),
+        ({"pattern": "(?:\\p{L}{1,99}){1,99}"}, "/pattern", "little memory"),
+        ({"patternProperties": {"a/(": True}}, "/patternProperties/a~1(", "no regular expression"),
+        ({"patternProperties": {"x[ab]{20}": True}}, "/patternProperties/x[ab]{20}", "too slow on a long name"),
+        ({"$ref": "#"}, "", "leads back to itself"),
+        ({"allOf": [{"$ref": "#"}]}, "/allOf/0", "leads back to itself"),
+        (
+            {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"if": {"$ref": "#/$defs/a"}}}},
+            "/$defs/b/if",
+            "leads back to itself",
+        ),
+        ({"dependentSchemas": {"a": {"not": {"$ref": "#"}}}}, "/dependentSchemas/a/not", "leads back to itself"),
+    ],
+)
+def test_a_schema_that_is_none_or_not_taken_is_refused_with_its_place(schema: Any, pointer: str, message: str) -> None:
+    refused = refusal(schema)
+    assert refused.pointer == pointer
+    with pytest.raises(SchemaRefused, match=message):
+        raise refused
+
+
+def test_a_fault_in_another_file_is_told_with_its_name() -> None:
+    assert refusal(True, {"defs.json": {"$defs": {"a": {"type": 1}}}}).pointer == "defs.json#/$defs/a/type"
+    assert refusal(True, {"defs.json": {"items": {"$ref": "#a"}}}).pointer == "defs.json#/items/$ref"
+    assert refusal(True, {"defs.json": {"$schema": "x"}}).pointer == "defs.json#/$schema"
+
+
+def test_a_loop_through_files_is_refused() -> None:
+    files: dict[str, Json] = {"a.json": {"$ref": "b.json"}, "b.json": {"allOf": [{"$ref": "a.json"}]}}
+    assert "leads back to itself" in str(refusal({"items": {"$ref": "a.json"}}, files))
+
+
+def test_the_known_formats_are_annotations() -> None:
+    for name in ("date-time", "email", "uri", "regex", "uuid", "ipv4"):
+        assert told({"format": name}, "none of these") == []
+
+
+def test_contents_are_annotations() -> None:
+    schema: Json = {"contentEncoding": "base64", "contentMediaType": "application/json", "contentSchema": {"$ref": "#"}}
+    assert told(schema, "{") == []
+
+
+def test_words_that_are_none_are_annotations() -> None:
+    schema: Json = {"x-note": {"$ref": "http://127.0.0.1:1/"}, "examples": [{"$ref": "#"}], "default": {"$id": "a"}}
+    assert told(schema, "{") == []
+
+
+def test_a_schema_of_more_than_sixty_four_levels_is_refused() -> None:
+    schema: Json = {}
+    for _ in range(63):
+        schema = {"not": schema}
+    assert told(schema, 1) == [("", "is what it must not be")]
+    assert "64 levels" in str(refusal({"not": schema}))
+    assert "64 levels" in str(refusal(parse('{"not":' * 900 + "{}" + "}" * 900)))
+
+
+def test_whatever_the_libraries_raise_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Panic(BaseException):
+        """What jsonschema-rs raises when it gives up."""
+
+    def broken(_found: object) -> NoReturn:
+        raise Panic("no more")
+
+    monkeypatch.setattr(schema_module, "_trials", broken)
+    assert str(refusal({})) == "cannot be compiled: no more"
+
+
+def test_an_interrupt_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_found: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(schema_module, "_trials", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Schema.compile({})
+
+
+def way(count: int, step: Callable[[Json], Json]) -> Json:
+    """A schema whose references go on and on, then down into the value and back to the first."""
+    defs: dict[str, Json] = {f"d{index}": step({"$ref": f"#/$defs/d{index + 1}"}) for index in range(count)}
+    return {"$defs": {**defs, f"d{count}": {"items": {"$ref": "#"}}}, "$ref": "#/$defs/d0"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"},
+        {"anyOf": [{"properties": {"a": {"$ref": "#"}}}, {"$ref": "#"}]},
+        way(1_000, lambda reference: reference),
+        way(200, lambda reference: {"not": reference}),
+        way(200, lambda reference: {"allOf": [True, reference]}),
+    ],
+)
+def test_no_loop_or_long_way_of_references_ends_the_process(schema: Json) -> None:
+    program = f"""
+        from leaseway_server.core.schema import Schema, SchemaRefused
+        try:
+            schema = Schema.compile({schema!r})
+        except SchemaRefused:
+            print("done")
+        else:
+            value = []
+            for _ in range(63):
+                value = [value]
+            schema.check(value)
+            print("done")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
+
+
+# What documents may cost
+
+
+def chain(levels: int, end: Json) -> Json:
+    for _ in range(levels):
+        end = {"a": end}
+    return end
+
+
+def laughs(count: int) -> dict[str, Json]:
+    """References that double at each step."""
+    defs: dict[str, Json] = {"d0": {"type": "integer"}}
+    for index in range(1, count):
+        reference: Json = {"$ref": f"#/$defs/d{index - 1}"}
+        defs[f"d{index}"] = {"allOf": [reference, reference]}
+    return {"$defs": defs, "$ref": f"#/$defs/d{count - 1}"}
+
+
+def unevaluated(count: int) -> Json:
+    schema: Json = {"type": "integer"}
+    for _ in range(count):
+        schema = {"anyOf": [{"properties": {"a": schema}}], "unevaluatedProperties": False}
+    return schema
+
+
+BRANCHES: Json = {
+    "anyOf": [
+        {"type": "object", "properties": {"a": {"$ref": "#"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#"}}, "minProperties": 2},
+    ]
+}
+HALVES: Callable[[int], list[Json]] = lambda count: [index + 0.5 for index in range(count)]  # noqa: E731
+SLOW: list[tuple[str, Json, Json]] = [
+    ("branches that refer back, nothing fits", BRANCHES, chain(60, 1)),
+    ("branches that refer back, all fits", BRANCHES, chain(60, {})),
+    ("oneOf that refers back", {"oneOf": [{"properties": {"a": {"$ref": "#"}}}, {"type": "null"}]}, chain(60, 1)),
+    ("unique objects", {"uniqueItems": True}, [{"a": index} for index in range(80_000)]),
+    ("unique integers that are one float", {"uniqueItems": True}, [2**63 + index for index in range(50_000)]),
+    ("unique huge integers", {"uniqueItems": True}, [2**60 + index for index in range(50_000)]),
+    ("unique fractions", {"uniqueItems": True}, HALVES(100_000)),
+    ("unique fractions, as many as are tried", {"uniqueItems": True}, HALVES(8_000)),
+    ("many small unique arrays of fractions", {"items": {"uniqueItems": True}}, [HALVES(14)] * 10_000),
+    ("many small unique arrays", {"items": {"uniqueItems": True}}, [list(range(14))] * 10_000),
+    (
+        "unique at every level",
+        {"uniqueItems": True, "items": {"$ref": "#"}},
+        parse("[" * 60 + "1,2" * 100_000 + "]" * 60),
+    ),
+    ("prices", {"items": {"multipleOf": 0.01}}, [0.25] * 200_000),
+    ("prices, as many as are tried", {"items": {"multipleOf": 0.01}}, [0.25] * 16_000),
+    ("prices beyond all measure", {"items": {"multipleOf": 0.01}}, [1e-300] * 40_000),
+    ("numbers beyond all measure", {"items": {"maximum": 255}}, [1e300] * 170_000),
+    ("bytes", {"items": {"minimum": 0, "maximum": 255}}, [1] * 500_000),
+    ("options that are integers, met by fractions", {"items": {"enum": list(range(200))}}, [199.0] * 170_000),
+    ("options that are integers", {"items": {"enum": list(range(200))}}, [199] * 250_000),
+    ("options that are fractions", {"items": {"enum": HALVES(30)}}, [29.5] * 200_000),
+    ("options that are objects", {"items": {"enum": [{"v": index} for index in range(100)]}}, [{"v": 99}] * 90_000),
+    ("options that are texts", {"items": {"enum": [f"v{index}" for index in range(1_000)]}}, ["v"] * 200_000),
+    ("a constant that is an array", {"items": {"const": [0.5]}}, [[0.5]] * 100_000),
+    ("thirty alternatives", {"items": {"anyOf": [{"const": f"k{index}"} for index in range(30)]}}, ["zz"] * 150_000),
+    ("500,000 errors", {"items": {"type": "string"}}, [1] * 500_000),
+    ("one error after 250,000", {"items": {"type": "string"}}, [*["a"] * 250_000, 1]),
+    ("unknown members", {"additionalProperties": False}, {f"p{index}": 1 for index in range(80_000)}),
+    (
+        "patterns of members",
+        {"patternProperties": {f"^{i}x": True for i in range(50)}},
+        {f"p{i}": 1 for i in range(80_000)},
+    ),
+    ("nested repetition", {"pattern": "^(a+)+$"}, "a" * 1_000_000 + "b"),
+    ("many states", {"pattern": "a[ab]{200}c"}, "abbaababb" * 100_000),
+    (
+        "a data URL",
+        {"pattern": "^data:image/png;base64,[A-Za-z0-9+/]+={0,2}$"},
+        f"data:image/png;base64,{'iVBO' * 200_000}!",
+    ),
+    ("references that double", laughs(14), "x"),
+    ("references that double, of many", {**laughs(14), "items": {"$ref": "#/$defs/d9"}}, [1] * 100_000),
+    ("unevaluated in unevaluated", unevaluated(7), chain(7, 1)),
+    ("100,000 options", {"enum": [f"v{index}" for index in range(100_000)]}, "x"),
+    ("contains", {"contains": {"const": 5}}, [1] * 500_000),
+    (
+        "much at the bottom",
+        {"properties": {"a": {"$ref": "#"}}, "items": {"type": "null"}},
+        chain(60, [*[None] * 180_000, 1]),
+    ),
+    ("a long text that is none", {"type": "integer"}, "x" * 900_000),
+]
+
+
+@pytest.mark.parametrize(("schema", "value"), [case[1:] for case in SLOW], ids=[case[0] for case in SLOW])
+def test_no_document_takes_long(schema: Json, value: Json) -> None:
+    """Far more than was measured (0.06 s at most): this finds what grows too fast, on a busy machine too."""
+    compiled = Schema.compile(schema)
+    start = process_time()
+    problems = compiled.check(value)
+    assert process_time() - start < 2
+    assert all(len(problem.message) <= 200 for problem in problems)
+    assert len(problems) <= 10
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer", "message"),
+    [
+        (laughs(40), "/$defs/", "unfolds to more than 100,000 checks"),
+        (unevaluated(14), "", "unfolds to more than 100,000 checks"),
+        ({"items": {"enum": [{"v": index} for index in range(25_000)]}}, "", "hardly a document could be checked"),
+    ],
+)
+def test_a_schema_with_which_hardly_anything_could_be_checked_is_refused(
+    schema: Json, pointer: str, message: str
+) -> None:
+    refused = refusal(schema)
+    assert refused.pointer.startswith(pointer)
+    assert message in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("schema", "most", "value", "what"),
+    [
+        ({"items": {"multipleOf": 0.01}}, 49_751, 1, "values"),
+        ({"items": {"multipleOf": 0.01}}, 16_638, 0.25, "fractions"),
+        ({"items": {"maximum": 255, "minimum": 1}}, MOST_EXTREME, 1e200, "very large or very small numbers"),
+    ],
+)
+def test_a_document_with_too_much_of_what_is_slow_is_a_problem(schema: Json, most: int, value: Json, what: str) -> None:
+    compiled = Schema.compile(schema)
+    [problem] = compiled.check([value] * (most + 2), "/item")
+    assert problem.path == "/item"
+    assert f"more than {most:,} {what}" in problem.message
+    assert "more than" not in str(compiled.check([value] * (most - 2), "/item"))
+
+
+def test_integers_that_are_one_float_are_few_where_values_must_differ() -> None:
+    schema = Schema.compile({"uniqueItems": True})
+    assert schema.check([2**63 + index for index in range(900)]) == ()
+    assert schema.check([2**60 + 1_024 * index for index in range(5_000)]) == ()
+    assert "very large" in str(schema.check([2**63 + index for index in range(1_100)]))
+
+
+def test_a_document_that_only_looks_large_is_checked() -> None:
+    row: Json = {"id": 2**60, "at": [1.5, 2.5, 3.5], "name": "x", "tags": ["a", "b"]}
+    schema: Json = {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "id": {"type": "integer", "minimum": 0},
+                "at": {"type": "array", "items": {"type": "number"}, "minItems": 3},
+                "name": {"type": "string", "minLength": 1, "pattern": "^[a-z]+$"},
+                "tags": {"type": "array", "items": {"enum": ["a", "b", "c"]}},
+            },
+            "required": ["id", "at", "name"],
+            "additionalProperties": False,
+        },
+    }
+    assert Schema.compile(schema).check([row] * 10_000) == ()
+
+
+def test_a_pattern_that_is_not_plain_is_tried_on_short_strings_only() -> None:
+    schema = Schema.compile({"pattern": "c[ab]{15}c", "allOf": [{"type": "string"}]})
+    text = "c" + "ab" * 7 + "ac"
+    assert schema.check(text) == ()
+    assert schema.check("a" * (LONGEST - len(text)) + text) == ()
+    [problem] = schema.check("a" * (LONGEST + 1 - len(text)) + text)
+    assert problem.message == 'has 4097 characters; a pattern such as "c[ab]{15}c" is tried on 4096 at most'
+    assert Schema.compile({"pattern": "c[ab]{15}c"}).check(5) == ()
+    assert Schema.compile({"not": {"pattern": "c[ab]{15}c"}}).check("a" * 5_000) == ()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "places"),
+    [
+        ("", 0),
+        ("abc", 3),
+        ("^abc$", 0),
+        ("^[0-9a-f]{8}-[0-9a-f]{4}$", 0),
+        ("^data:image/(png|jpeg);base64,[A-Za-z0-9+/]+={0,2}$", 4),
+        ("^\\S+@\\S+\\.\\S+$", 6),
+        ("^(a+)+$", 2),
+        ("^x(ab+c)*d{5}$", 9),
+        ("^x(ab?c){2,}d$", 8),
+        ("a[ab]{15}c", 17),
+        ("a[^]\\]{}]{15}c", 17),
+        ("^x|[ab]*c", 5),
+        ("^(x|y)a*", 1),
+        ("^(?:x(?:y{3}z){4})*$", 18),
+        ("(?i)a\\p{L}\\x{61}\\{{2}", 6),
+        ("^.{0,}a{20}?", 21),
+        ("{2}", 0),
+    ],
+)
+def test_how_many_places_of_a_pattern_can_be_alive(pattern: str, places: int) -> None:
+    assert alive(pattern) == places
+    assert ("if" in guarded(pattern)) == (places > PLAIN)
