@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -73,11 +73,16 @@ def pin(core: int) -> None:
         os.sched_setaffinity(0, {core})
 
 
-class Producer:
-    """Posts on the monitor socket and learns each end by its push."""
+Post = Callable[[], Awaitable[str]]
+"""Posts an item and gives its id."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+
+class Producer:
+    """Posts on the monitor socket, or over HTTP, and learns each end by its push."""
+
+    def __init__(self, socket: ClientConnection, address: str = "") -> None:
         self._socket = socket
+        self._http = address.removeprefix("ws://")
         self._posted: dict[int, asyncio.Future[str]] = {}
         self._ended: dict[str, asyncio.Future[None]] = {}
         self._early: set[str] = set()
@@ -85,17 +90,37 @@ class Producer:
 
     async def lane(self, items: int, latencies: list[float]) -> None:
         """Posts one item after another, each when the one before has ended."""
-        loop = asyncio.get_running_loop()
+        post = await self._over_http() if self._http else self._on_the_socket
         for _ in range(items):
             started = time.perf_counter()
-            ref = next(self._refs)
-            posted = self._posted[ref] = loop.create_future()
-            await self._socket.send(json.dumps({"post": {"item": ITEM, "subscribe": True}, "ref": ref}))
-            item_id = await posted
+            item_id = await post()
             if item_id not in self._early:
-                ended = self._ended[item_id] = loop.create_future()
+                ended = self._ended[item_id] = asyncio.get_running_loop().create_future()
                 await ended
             latencies.append(time.perf_counter() - started)
+
+    async def _on_the_socket(self) -> str:
+        ref = next(self._refs)
+        posted = self._posted[ref] = asyncio.get_running_loop().create_future()
+        await self._socket.send(json.dumps({"post": {"item": ITEM, "subscribe": True}, "ref": ref}))
+        return await posted
+
+    async def _over_http(self) -> Post:
+        host, _, port = self._http.partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        body = json.dumps({"item": ITEM})
+        head = f"POST /bench/items HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+        request = f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+
+        async def post() -> str:
+            writer.write(request)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            item_id = str(json.loads(await reader.readexactly(length))["id"])
+            await self._socket.send(json.dumps({"subscribe": [item_id]}))
+            return item_id
+
+        return post
 
     async def listen(self) -> None:
         """Reads what the server says, until cancelled."""
@@ -135,7 +160,7 @@ async def work(socket: ClientConnection, places: int) -> None:
                 await socket.send(json.dumps(reply))
 
 
-async def whole_way(name: str, items: int, lanes: int, *, batch: bool) -> Figure:
+async def whole_way(name: str, items: int, lanes: int, *, batch: bool = False, http: bool = False) -> Figure:
     """Runs so many items over so many lanes against a new server."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "leaseway.toml"
@@ -152,17 +177,14 @@ async def whole_way(name: str, items: int, lanes: int, *, batch: bool) -> Figure
             connect(f"{address}/bench/monitor", compression=None) as monitor,
             connect(f"{address}/bench/work", compression=None) as worker,
         ):
-            return await _measure(name, pid, monitor, worker, items, lanes, batch=batch)
+            if batch:
+                for socket in (monitor, worker):
+                    await socket.send('{"hello": {"batch": true}}')
+                    await socket.recv()
+            return await _measure(name, pid, Producer(monitor, address if http else ""), worker, items, lanes)
 
 
-async def _measure(
-    name: str, pid: int, monitor: ClientConnection, worker: ClientConnection, items: int, lanes: int, *, batch: bool
-) -> Figure:
-    if batch:
-        for socket in (monitor, worker):
-            await socket.send('{"hello": {"batch": true}}')
-            await socket.recv()
-    producer = Producer(monitor)
+async def _measure(name: str, pid: int, producer: Producer, worker: ClientConnection, items: int, lanes: int) -> Figure:
     tasks = [asyncio.create_task(producer.listen()), asyncio.create_task(work(worker, lanes))]
     await producer.lane(20, [])  # Warm.
     latencies: list[float] = []
@@ -230,9 +252,10 @@ async def main(items: int, lanes: int) -> list[Figure]:
     pin(1)
     return [
         await echo(items, 2),
-        await whole_way(f"{lanes} lanes, a frame a message", items, lanes, batch=False),
+        await whole_way(f"{lanes} lanes, a frame a message", items, lanes),
+        await whole_way(f"{lanes} lanes, posted over HTTP", items, lanes, http=True),
         await whole_way(f"{lanes} lanes, batch", items, lanes, batch=True),
-        await whole_way("a lone item", min(items, 1_000), 1, batch=False),
+        await whole_way("a lone item", min(items, 1_000), 1),
     ]
 
 

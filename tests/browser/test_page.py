@@ -2,7 +2,7 @@
 
 import importlib
 import io
-import re
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from PIL import Image
 from playwright.async_api import FilePayload, Locator, expect
-from support.browser import Tab, open_tab
-from support.server import TestServer, open_queue, resize_queue, running_server
 
 from leaseway import Worker
 from leaseway.job import Job
+from support.browser import Tab, open_tab
+from support.server import TestServer, open_queue, resize_queue, running_server
 
 EXAMPLES = Path(__file__).parents[2] / "clients" / "examples"
 
@@ -60,7 +60,7 @@ async def post_picture(tab: Tab, picture: FilePayload) -> None:
 
 
 async def post_json(tab: Tab, text: str) -> None:
-    await tab.page.get_by_label("Item", exact=False).fill(text)
+    await tab.page.get_by_role("textbox", name="Item").fill(text)
     await tab.page.get_by_role("button", name="Post the item").click()
 
 
@@ -132,16 +132,16 @@ async def test_text_of_an_item_or_a_result_never_becomes_html(tab: Tab, tmp_path
         @worker.handler
         async def echo(item: Any, job: Job) -> Any:
             await job.progress({"percent": 50, "stage": evil})
-            return {evil: item, "text": evil}
+            return {evil: item, "error": {"message": evil}}
 
         await open_page(tab, server)
         async with worker:
-            await post_json(tab, f'{{"item": {evil!r}}}'.replace("'", "").replace(evil, '"<b>bold</b>"'))
+            await post_json(tab, json.dumps(evil))
             await expect(cards(tab)).to_have_attribute("data-status", "finished")
         await expect(cards(tab).locator("dt").first).to_have_text(evil)
-        await expect(cards(tab).locator("b, dd img")).to_have_count(0)
+        await expect(cards(tab).locator("img[src=x]")).to_have_count(0)
         await expect(tab.page).to_have_title("Leaseway")
-    assert [text for text in tab.complaints if "WebSocket" not in text] == []
+        assert tab.complaints == []
 
 
 async def test_a_lost_connection_comes_back_and_misses_nothing(
@@ -179,4 +179,3 @@ async def test_a_token_is_asked_for_used_and_kept_nowhere(tab: Tab, tmp_path: Pa
             " JSON.stringify({...localStorage, ...sessionStorage})].join()"
         )
     assert server.tokens["alice"] not in kept
-    assert not re.search("token=", tab.page.url)

@@ -155,6 +155,29 @@ async def test_a_post_that_found_no_connection_in_time_was_not_made() -> None:
         posting.cancel()
 
 
+async def test_a_post_that_was_cancelled_before_it_was_sent_is_not_made() -> None:
+    async with scene() as on:
+        on.socket.cut()
+        waiting = await on._accept.get()
+        posting = asyncio.create_task(on.client.post({"width": 1}))
+        await asyncio.sleep(0)
+        posting.cancel()
+        await asyncio.wait([posting])
+        on.socket = waiting
+        await waiting.greet()
+        posting = asyncio.create_task(on.client.post({"width": 2}))
+        assert (await waiting.expect("post"))["post"]["item"] == {"width": 2}
+        posting.cancel()
+
+
+async def test_what_has_ended_is_known_after_the_client_has_closed() -> None:
+    async with scene() as on:
+        job = await on.job()
+        await on.socket.say(status(state="finished", rev=2, result=7))
+        assert await job.result() == 7
+    assert await job.result() == 7
+
+
 async def test_a_new_socket_subscribes_anew_and_the_end_is_shown_once() -> None:
     async with scene() as on:
         job = await on.job()

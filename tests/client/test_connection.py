@@ -101,6 +101,7 @@ async def test_hello_is_the_first_message_and_the_token_a_header() -> None:
         socket = await server.accept()
         assert socket.path == "/resize/work"
         assert socket.headers["Authorization"] == f"Bearer {CANARY}"
+        assert "Sec-WebSocket-Extensions" not in socket.headers
         said = await socket.greet()
         assert said["cancel"]
         assert said["batch"]
@@ -184,7 +185,10 @@ async def test_a_token_that_is_revoked_ends_a_connection_that_stood() -> None:
 
 @pytest.mark.parametrize(("status", "code"), [(401, 4401), (403, 4403), (404, 4404), (302, 1006), (503, 1006)])
 async def test_a_refused_handshake_is_told_as_a_close_code(status: int, code: int) -> None:
+    asked: list[str] = []
+
     def refuse(accepted: ServerConnection, request: Request) -> Response:
+        asked.append(request.path)
         response = accepted.respond(status, "")
         response.headers["Location"] = "/elsewhere"
         return response
@@ -197,6 +201,7 @@ async def test_a_refused_handshake_is_told_as_a_close_code(status: int, code: in
         with pytest.raises(SocketClosed) as closed:
             await dial(Endpoint(f"ws://127.0.0.1:{port}/resize/work", CANARY), 1000)
         assert closed.value.code == code
+        assert asked == ["/resize/work"]
 
 
 async def test_a_server_that_is_not_there_is_tried_again() -> None:

@@ -15,6 +15,7 @@ from leaseway.watch_state import (
     Changed,
     Event,
     NotWatched,
+    Post,
     Posted,
     PostLost,
     PostRefused,
@@ -184,6 +185,16 @@ def test_an_item_of_which_nothing_is_told_is_unknown() -> None:
     assert producer.state.deadline == math.inf
 
 
+def test_a_posted_item_of_which_nothing_is_told_is_unknown() -> None:
+    producer = online()
+    producer.state.post({"width": 64})
+    producer.tell(posted(producer.said()[0]))
+    producer.state.tick(producer.now + ANSWER_WITHIN)
+    (unknown,) = producer.state.take_events()
+    assert isinstance(unknown, NotWatched)
+    assert unknown.watched.id == A
+
+
 def test_time_without_a_socket_makes_nothing_unknown() -> None:
     producer = online()
     producer.watch(A)
@@ -267,7 +278,18 @@ def test_a_view_needs_the_core_members_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [math.nan, {"a": [1, -math.inf]}, {"a": (math.nan,)}, 2**64, -(2**63) - 1, {1: 2}, "\ud800", b"x"]
+    "value",
+    [
+        math.nan,
+        {"a": [1, -math.inf]},
+        {"a": (math.nan,)},
+        2**64,
+        -(2**63) - 1,
+        {1: 2},
+        "\ud800",
+        b"x",
+        Post(b"", watch=True),
+    ],
 )
 def test_what_json_cannot_keep_is_refused(value: Any) -> None:
     with pytest.raises(Rejected) as refused:

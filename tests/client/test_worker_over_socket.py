@@ -218,29 +218,51 @@ async def test_an_item_cancelled_in_the_moment_it_came_frees_its_slot() -> None:
 
 async def test_a_thread_learns_of_its_lost_lease_and_keeps_its_slot_until_it_ends() -> None:
     async with peer() as server:
-        worker = made(server)
+        worker = made(server, concurrency=2)
         go_on = threading.Event()
-        learned: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        loop = asyncio.get_running_loop()
 
         @worker.handler
         def resize(item: Item, job: ThreadJob) -> Item:
             job.progress({"percent": 40})
             go_on.wait()
-            try:
+            with pytest.raises(LeaseLost):
                 job.progress({"percent": 50})
-            except LeaseLost as lost:
-                loop.call_soon_threadsafe(learned.set_result, lost)
             return {}
 
         async with working(worker):
-            socket, _ = await claimed(server)
+            socket, _ = await claimed(server, A)
+            other = await socket.expect("claim")
             await socket.say(ack(await socket.expect("progress")))
             await socket.say({"type": "cancel", "id": A, "reason": "lapsed"})
-            await socket._connection.ping()
+            await socket.say(item(other, B))
+            progress = await socket.expect("progress")  # And no claim for the slot of A before it.
+            assert progress["progress"]["id"] == B
             go_on.set()
-            await learned
             await socket.expect("claim")
+
+
+async def test_a_thread_that_posts_progress_after_the_worker_has_gone_is_told() -> None:
+    async with peer() as server:
+        worker = made(server)
+        go_on, begun = threading.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[Exception] = loop.create_future()
+
+        @worker.handler
+        def resize(item: Item, job: ThreadJob) -> Item:
+            loop.call_soon_threadsafe(begun.set)
+            go_on.wait()
+            try:
+                job.progress({"percent": 50})
+            except LeaseLost as lost:
+                loop.call_soon_threadsafe(told.set_result, lost)
+            return {}
+
+        async with working(worker):
+            await claimed(server)
+            await begun.wait()
+        go_on.set()
+        await told
 
 
 async def test_a_handler_that_is_cancelled_by_itself_is_a_fault() -> None:

@@ -266,7 +266,7 @@ def test_what_is_said_while_there_is_no_socket_is_said_on_the_next() -> None:
     assert result["result"]["value"] == {"width": 64}
 
 
-def test_a_report_that_had_counted_already_is_not_said_a_third_time() -> None:
+def test_a_report_that_had_counted_already_is_not_said_a_third_time(caplog: pytest.LogCaptureFixture) -> None:
     worker, lease = busy()
     worker.settle(lease)
     worker.state.lost()
@@ -277,8 +277,32 @@ def test_a_report_that_had_counted_already_is_not_said_a_third_time() -> None:
         ack(result, accepted=False, status="finished", reason="terminal", duplicate=True),
     )
     assert not worker.state.urgent
+    assert "result of" not in caplog.text
     worker.state.lost()
     assert ["claim" in message for message in worker.connect()] == [True]
+
+
+def test_a_result_that_came_too_late_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    worker, lease = busy()
+    result, _ = worker.settle(lease)
+    assert worker.tell(ack(result, accepted=False)) == []
+    assert f"result of {A}/1: fence" in caplog.text
+
+
+def test_no_progress_follows_the_last_report() -> None:
+    worker, lease = busy()
+    worker.settle(lease)
+    with pytest.raises(LeaseLost):
+        worker.state.progress(lease, {"percent": 99})
+
+
+def test_a_worker_that_has_gone_holds_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    worker, lease = busy()
+    worker.state.abandon()
+    assert f"{A}/1 left behind" in caplog.text
+    with pytest.raises(LeaseLost):
+        worker.state.progress(lease, {"percent": 99})
+    assert "result" not in worker.settle(lease)[0]
 
 
 def test_renewals_are_not_repeated_on_a_new_socket() -> None:
@@ -305,6 +329,8 @@ def test_a_resume_refused_for_the_moment_is_asked_again() -> None:
     worker.tell(error(resume, "unavailable"))
     (again,) = worker.later(PAUSE)
     assert again["resume"] == resume["resume"]
+    worker.tell(resumed(again))
+    assert worker.later(PAUSE) == []
 
 
 def test_an_outcome_after_the_lease_is_lost_is_not_reported() -> None:
@@ -395,6 +421,7 @@ def test_permanent_and_release_say_what_they_mean() -> None:
     error = {"message": "no such font", "code": "font", "detail": {"font": "x"}}
     assert told == Outcome("fail", {"error": error, "retryable": False})
     assert Outcome.raised(Release(1.5)) == Outcome("release", {"delayMs": 1500})
+    assert Outcome.raised(Release(-1)) == Outcome("release", {"delayMs": 0})
     assert Outcome.raised(Release()) == Outcome("release", {})
 
 

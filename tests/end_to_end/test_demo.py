@@ -50,6 +50,15 @@ def children_of(pid: int) -> set[int]:
     return {child for child, stat in stats.items() if int(stat.rpartition(")")[2].split()[1]) == pid}
 
 
+def pictures_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+def width(path: Path) -> int:
+    with Image.open(path) as image:
+        return image.width
+
+
 async def test_once_it_shows_everything_and_ends_with_0(tmp_path: Path) -> None:
     async with demo("--once", f"--pictures={tmp_path}") as process:
         output = (await process.communicate())[0].decode()
@@ -64,8 +73,7 @@ async def test_once_it_shows_everything_and_ends_with_0(tmp_path: Path) -> None:
     assert "0 attempts spent" in figures["Workers resume their leases; the restart costs no attempt"]
     assert "FAILED" not in output
     assert "\x1b" not in output
-    widths = {Image.open(path).width for path in tmp_path.iterdir()}
-    assert widths == {240, 320, 480, 600}
+    assert {width(path) for path in pictures_in(tmp_path)} == {240, 320, 480, 600}
 
 
 async def test_interrupted_it_ends_with_everything_that_it_started(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ ARGUMENTS = (
 )
 
 
-@dataclass(slots=True)
+@dataclass  # No slots: playwright remembers its listeners on their object.
 class Tab:
-    """A page, and what it complained about: errors on the console (violations of its policy are such) and exceptions."""
+    """A page, and what it complained about: exceptions, and errors on the console, as violations of its policy are."""
 
     page: Page
     complaints: list[str] = field(default_factory=list)

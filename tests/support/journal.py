@@ -362,8 +362,8 @@ class Journal:
             self._check_row(row)
             if row.id in before:
                 self._check_taken_away(before[row.id], row, now)
-                if row.status == "dead" != before[row.id].status:
-                    SEEN["dead by churn" if "churn" in row.error else f"dead by {row.ending}"] += 1
+                if row.status != before[row.id].status:
+                    SEEN[f"became {row.status}, {'churn' if 'churn' in row.error else row.ending or 'new'}"] += 1
             assert row.holder not in self._dropped, "I7: held by a socket that is gone"
             if row.status == "processing":
                 assert self.lease_ends(row) > now, "I7: a lease outlived its time"

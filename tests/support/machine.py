@@ -22,7 +22,7 @@ from leaseway_server.core import lifecycle
 from leaseway_server.core.backoff import Backoff
 from leaseway_server.core.criteria import Json
 from leaseway_server.core.lifecycle import Cancel, Policy, Retry
-from leaseway_server.core.model import Item
+from leaseway_server.core.model import NOBODY, Item
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime import engine, turn
 from leaseway_server.store.sqlite import files
@@ -35,6 +35,8 @@ LEASE: Final = 10_000
 SOCKETS: Final = 4
 ITEMS: Final = 25
 DAY: Final = 86_400_000
+_MEMORY: Final = Path("/dev/shm")
+"""Where there is a folder in memory, the files lie there: that they are durable is not what is tried here."""
 Same = TypeVar("Same")
 
 
@@ -71,7 +73,7 @@ class QueueMachine(RuleBasedStateMachine):
         self._leave = ExitStack()
         self._loop = asyncio.new_event_loop()
         self._leave.callback(self._loop.close)
-        self._folder = Path(self._leave.enter_context(TemporaryDirectory()))
+        self._folder = Path(self._leave.enter_context(TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None)))
         self._refs = count(1)
         self._names = count(1)
         self.gone: list[tuple[str, str, dict[str, int]]] = []
@@ -93,9 +95,12 @@ class QueueMachine(RuleBasedStateMachine):
         logging.disable(logging.CRITICAL)  # Faults that are asked for need no tracebacks.
         self.clock = ManualClock()
         queue = Queue("queue", setting.policy)
-        self.sides = [Side(home, queue, self.clock) for home in (MemoryHome(), SqliteHome(self._folder))]
+        sqlite = SqliteHome(self._folder)
+        self.sides = [Side(home, queue, self.clock) for home in (sqlite, MemoryHome(sqlite))]
         self.journal = Journal(setting.policy, setting.churn)
         self._start()
+        self._open("ann", "w1")
+        self._open("bob", "w2", batch=True)
 
     def teardown(self) -> None:
         """Lets go of everything."""
@@ -110,6 +115,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(
         kind=st.sampled_from(["a", "a", "b", "b", "a", "guilty"]),
         size=st.integers(1, 2),
+        more=st.integers(0, 2),
         options=st.fixed_dictionaries(
             {},
             optional={
@@ -121,9 +127,11 @@ class QueueMachine(RuleBasedStateMachine):
         ),
         now=now_or_later,
     )
-    def post(self, kind: str, size: int, options: dict[str, Json], now: bool) -> None:
-        """A post."""
+    def post(self, kind: str, size: int, more: int, options: dict[str, Json], now: bool) -> None:
+        """A post, and perhaps some more of the kind."""
         self._post({"kind": kind, "size": size}, options)
+        for _ in range(more):
+            self._post({"kind": kind, "size": size}, {})
         self._then(now)
 
     @precondition(lambda self: len(self.journal.sockets) < SOCKETS)
@@ -133,9 +141,19 @@ class QueueMachine(RuleBasedStateMachine):
         self._open(user, worker, batch=batch)
 
     @precondition(lambda self: self.journal.sockets)
-    @rule(who=index, wanted=criteria, most=st.integers(1, 3), wait=waits, worker=workers, now=now_or_later)
-    def claim(self, who: int, wanted: Json, most: int, wait: int, worker: str, now: bool) -> None:
-        """A claim, waiting or not."""
+    @rule(
+        who=index,
+        wanted=criteria,
+        most=st.integers(1, 3),
+        wait=waits,
+        worker=workers,
+        posts=st.integers(0, 3),
+        now=now_or_later,
+    )
+    def claim(self, who: int, wanted: Json, most: int, wait: int, worker: str, posts: int, now: bool) -> None:
+        """A claim, waiting or not, and posts that may meet it."""
+        for _ in range(posts):
+            self._post({"kind": "a", "size": 1}, {})
         value: Said = {"criteria": wanted, "count": most, "waitMs": wait}
         self._say(self._socket(who), "claim", value | ({"worker": worker} if worker else {}))
         self._then(now)
@@ -162,6 +180,16 @@ class QueueMachine(RuleBasedStateMachine):
         speaker = got_by if got_by in self.journal.sockets and who < 75 else self._socket(who)
         self._say(speaker, verb, self._report(verb, name, attempts + off if isinstance(off, int) else None, extra))
         self._then(now)
+
+    @precondition(lambda self: self.journal.sockets)
+    @rule(verb=st.sampled_from(["progress", "progress", "result", "fail", "release", "renew"]), which=index, extra=st.booleans(), bare=st.booleans(), now=now_or_later)
+    def report_as_holder(self, verb: str, which: int, extra: bool, bare: bool, now: bool) -> None:
+        """A report by whoever holds the item, with its number or by what the socket remembers."""
+        held = {socket.holder: who for who, socket in self.journal.sockets.items()}
+        found = self._pick(which, lambda row: row.holder in held)
+        if found:
+            self._say(held[found.holder], verb, self._report(verb, found.id, None if bare else found.attempts, extra))
+            self._then(now)
 
     @precondition(lambda self: self.journal.rows and self.journal.sockets)
     @rule(verb=st.sampled_from(["progress", "result", "fail", "release", "renew"]), which=index, who=index)
@@ -222,19 +250,24 @@ class QueueMachine(RuleBasedStateMachine):
             self._resume(socket.user, socket.worker, dict(socket.fences))
             self._then(True)
 
-    @rule(clean=st.booleans())
-    def restart(self, clean: bool) -> None:
-        """A planned stop, or a kill with what was said and not done."""
+    @rule(clean=st.booleans(), back=st.booleans())
+    def restart(self, clean: bool, back: bool) -> None:
+        """A planned stop, or a kill with what was said and not done. The workers may come back at once."""
         self._taken()
         if clean:
             self._turn()
+        sockets = len(self.journal.sockets)
         self._all_gone()
         for side in self.sides:
             self._loop.run_until_complete(side.stop() if clean else side.crash())
         self._start()
+        if back and sockets:
+            for user, worker, fences in self.gone[-sockets:]:
+                self._resume(user, worker or "w1", fences)
+            self._turn()
 
-    @rule(fault=st.sampled_from(["full", "full", "odd", "lost before", "lost after"]), after=st.integers(0, 1))
-    def fault(self, fault: Fault, after: int) -> None:
+    @rule(fault=st.sampled_from([None, None, None, "full", "full", "odd", "lost before", "lost after"]), after=st.integers(0, 1))
+    def fault(self, fault: Fault | None, after: int) -> None:
         """The next commit, or the one after it, fails."""
         for side in self.sides:
             side.faults.at_commit = [None] * after + [fault]
@@ -267,19 +300,19 @@ class QueueMachine(RuleBasedStateMachine):
         self._drop(speaker)
         self._turn()
 
-    @precondition(lambda self: any(claim.until for claim in self.journal.claims.values()))
-    @rule(which=index, first=st.booleans())
-    def vanish_as_it_comes(self, which: int, first: bool) -> None:
+    @precondition(lambda self: self.journal.sockets)
+    @rule(who=index, first=st.booleans(), most=st.integers(1, 2))
+    def vanish_as_it_comes(self, who: int, first: bool, most: int) -> None:
         """A socket with a waiting claim drops in the very turn that brings its item."""
-        claims = [claim for claim in self.journal.claims.values() if claim.until and claim.who in self.journal.sockets]
-        if claims:
-            claim = claims[which % len(claims)]
-            if first:
-                self._post({"kind": "a", "size": 1, **claim.criteria}, {})
-            self._drop(claim.who)
-            if not first:
-                self._post({"kind": "a", "size": 1, **claim.criteria}, {})
-            self._turn()
+        speaker = self._socket(who)
+        self._say(speaker, "claim", {"criteria": {"kind": "c"}, "count": most, "waitMs": 20_000})
+        self._turn()
+        if first:
+            self._post({"kind": "c"}, {})
+        self._drop(speaker)
+        if not first:
+            self._post({"kind": "c"}, {})
+        self._turn()
 
     @precondition(lambda self: self.journal.sockets)
     @rule(which=index, who=index, past=st.sampled_from([0, 1, 500]), verb=st.sampled_from(["result", "result", "fail"]))
@@ -320,18 +353,21 @@ class QueueMachine(RuleBasedStateMachine):
                 self._then(between)
             self._turn()
 
-    @precondition(lambda self: self.journal.sockets)
-    @rule(which=index, wait=st.sampled_from([0, 1_000, LEASE]))
-    def come_back_after_the_last_loss(self, which: int, wait: int) -> None:
+    @precondition(lambda self: self.journal.policy.max_losses < 4)
+    @rule(wait=st.sampled_from([0, 1_000, LEASE]))
+    def come_back_after_the_last_loss(self, wait: int) -> None:
         """The last loss allowed leaves the item with nobody, for its worker to come back to."""
-        last = self.journal.policy.max_losses - 1
-        held = {socket.holder: who for who, socket in self.journal.sockets.items()}
-        found = self._pick(which, lambda row: row.holder in held and row.losses == last and bool(row.worker))
-        if found:
-            self._drop(held[found.holder])
+        self._post({"kind": "d"}, {})
+        for _ in range(self.journal.policy.max_losses):
+            who = self._open("ann", "w1")
+            self._say(who, "claim", {"criteria": {"kind": "d"}})
             self._turn()
+            self._drop(who)
+            self._turn()
+        left = self._pick(0, lambda row: row.status == "processing" and row.holder == NOBODY)
+        if left:
             self.clock.advance(wait)
-            self._resume(found.lease_user, found.worker, {found.id: found.attempts})
+            self._resume(left.lease_user, left.worker, {left.id: left.attempts})
             self._turn()
 
     # ── How it is done ──
@@ -367,8 +403,8 @@ class QueueMachine(RuleBasedStateMachine):
             assert waiting == self.journal.waiting()
 
     def _same(self, both: list[Same]) -> Same:
-        memory, sqlite = both
-        assert memory == sqlite
+        sqlite, memory = both
+        assert sqlite == memory
         return memory
 
     def _then(self, now: bool) -> None:

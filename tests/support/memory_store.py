@@ -22,17 +22,18 @@ class Disk:
 class MemoryStore:
     """The items of one queue, on a `Disk`."""
 
-    def __init__(self, disk: Disk, clock: Callable[[], int]) -> None:
+    def __init__(self, disk: Disk, clock: Callable[[], int], id_of: Callable[[int], str] = "{:016x}".format) -> None:
         disk.epoch += 1
         self.disk = disk
         self.epoch = disk.epoch
         self.clock = clock
+        self.id_of = id_of
 
     @asynccontextmanager
     async def turn(self, *, durable: bool) -> AsyncIterator["MemoryTurn"]:
         """A transaction; what was not committed is forgotten."""
         del durable  # There is no power to lose.
-        yield MemoryTurn(self.disk, self.clock)
+        yield MemoryTurn(self)
 
     async def leases(self) -> list[Item]:
         """All items that are `processing`."""
@@ -48,9 +49,10 @@ class MemoryStore:
 class MemoryTurn:
     """One transaction: `rows` are what it wrote and has not committed."""
 
-    def __init__(self, disk: Disk, clock: Callable[[], int]) -> None:
-        self._disk = disk
-        self._clock = clock
+    def __init__(self, store: MemoryStore) -> None:
+        self._disk = store.disk
+        self._clock = store.clock
+        self._id_of = store.id_of
         self._rows: dict[int, Item] = {}
 
     async def load(self, ids: Collection[str]) -> dict[str, Item]:
@@ -92,7 +94,7 @@ class MemoryTurn:
         """Numbers that were never used, also where the transaction is rolled back."""
         first = self._disk.next_seq
         self._disk.next_seq += count
-        return [(seq, f"{seq:016x}") for seq in range(first, first + count)]
+        return [(seq, self._id_of(seq)) for seq in range(first, first + count)]
 
     async def insert(self, items: Sequence[Item]) -> None:
         """New items."""

@@ -1,7 +1,7 @@
 """One engine with its sockets over one store, driven turn by turn, and spoken to in names that hold for every store.
 
-Items are called `#0`, `#1`, … in the order of their row numbers, since each store has ids of its own. Owns the
-translation, and nothing that judges what is heard: that is the journal's.
+Items are called `#0`, `#1`, … in the order of their row numbers, so that a program that failed can be read and run again.
+Owns the translation, and nothing that judges what is heard: that is the journal's.
 """
 
 import shutil
@@ -55,14 +55,16 @@ class Home(Protocol):
 
 
 class MemoryHome:
-    """A dictionary."""
+    """A dictionary. It numbers its items as its twin does, so that what is equal in order falls alike on both sides."""
 
-    def __init__(self) -> None:
+    def __init__(self, twin: "SqliteHome") -> None:
         self._disk = Disk()
+        self._twin = twin
 
     def open(self, clock: ManualClock) -> Store:
-        """A store on the same disk."""
-        return MemoryStore(self._disk, clock.now)
+        """A store on the same disk. The twin must be open already."""
+        self._disk.next_seq = self._twin.store._next_seq
+        return MemoryStore(self._disk, clock.now, self._twin.store.id_of)
 
     def crash(self) -> None:
         """Nothing is held by the store."""
@@ -79,12 +81,12 @@ class SqliteHome:
         self._folder = folder
         self._starts = 0
         self._path = folder / "0" / "queue.db"
-        self._store: SqliteStore
+        self.store: SqliteStore
 
     def open(self, clock: ManualClock) -> Store:
         """A store on the file."""
-        self._store = SqliteStore.open(self._path, clock.now)
-        return self._store
+        self.store = SqliteStore.open(self._path, clock.now)
+        return self.store
 
     def crash(self) -> None:
         """The files as they stand at this moment; a clean close would write the log back."""
@@ -97,7 +99,7 @@ class SqliteHome:
 
     def rows(self) -> list[Item]:
         """The file's."""
-        store = self._store
+        store = self.store
         execute = store.connection.execute
         items = [store.item(row) for row in execute("SELECT * FROM item ORDER BY seq")]
         bodies, results = dict(execute("SELECT * FROM body")), dict(execute("SELECT * FROM result"))

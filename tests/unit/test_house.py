@@ -54,8 +54,8 @@ def test_a_layer_imports_only_what_lies_inside_it(path: Path) -> None:
 
 @pytest.mark.parametrize("path", python_files(SERVER / "core"), ids=lambda path: path.name)
 def test_core_knows_no_io_no_clock_and_no_chance(path: Path) -> None:
-    roots = {name.partition(".")[0] for name in imports_of(path)}
-    assert not roots & IMPURE
+    names = {name for name in imports_of(path) if not name.startswith("urllib.parse")}
+    assert not {name.partition(".")[0] for name in names} & IMPURE
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert not [node.lineno for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef | ast.Await)]
     calls = [node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]

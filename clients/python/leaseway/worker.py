@@ -152,12 +152,8 @@ class Worker:
             self.stop()
 
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, on_signal)
-        try:
-            await self.work()
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
+            loop.add_signal_handler(number, on_signal)  # They go with the loop.
+        await self.work()
 
     async def _close(self, connection: asyncio.Task[Never]) -> None:
         """Nothing is held any more. A thread that still runs cannot be ended: its work is of no use."""

@@ -29,9 +29,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def handle_connect(self, event: Request) -> None:
         """The handshake; the application finds this connection in its scope."""
         super().handle_connect(event)
-        if self.handshake_initiated and not self.close_sent:
+        if not self.close_sent:  # A refused handshake has no scope.
             extensions = cast(dict[str, object], self.scope["extensions"])
-        extensions[EXTENSION] = self
+            extensions[EXTENSION] = self
 
     def attach(self, on_text: Callable[[bytes], None]) -> None:
         """From now on each text frame (valid UTF-8) is given to `on_text`; those that came before are given first."""

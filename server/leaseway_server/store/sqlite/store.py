@@ -107,7 +107,7 @@ class SqliteStore:
         self._reserving = 0
         self.epoch = epoch
         ids = IdPermutation(id_key)
-        self.id_of = ids.id_of
+        self.id_of = lru_cache(KNOWN_IDS)(ids.id_of)
         self.seq_of = lru_cache(KNOWN_IDS)(ids.seq_of)
 
     @classmethod

@@ -1,0 +1,167 @@
+"""A real server process, as an operator runs it: started, killed, stopped and started again on the same files and port.
+
+Owns the process, its configuration file and its output. What is said to the server is not its concern.
+
+    async with server_process(folder, open_queue()) as server:
+        server.base_url; await server.kill(); await server.start(); assert (await server.stop()).status == 0
+"""
+
+import asyncio
+import os
+import re
+import sys
+import time
+from asyncio.subprocess import PIPE, STDOUT, Process
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from leaseway_server.core.access import Right
+from leaseway_server.store.access import AccessStore
+
+PATIENCE: Final = 20.0
+"""Seconds that a start or an end may take before a test fails."""
+_SERVING: Final = re.compile(rb" serving (http://\S+)/ ")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended: its exit status (minus a signal's number where that ended it), and how long it took."""
+
+    status: int
+    seconds: float
+
+
+class ServerProcess:
+    """One server, over its restarts. `output` is all that it ever wrote, to standard output and standard error.
+
+    `prefix` is a command to run it under, such as `strace`.
+    """
+
+    def __init__(self, folder: Path, toml: str, prefix: Sequence[str] = ()) -> None:
+        self.output = b""
+        self.base_url = ""
+        self._folder = folder
+        self._toml = toml
+        self._prefix = prefix
+        self._said = asyncio.Event()
+        self._process: Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def ws_url(self) -> str:
+        """Where its sockets are."""
+        return self.base_url.replace("http://", "ws://")
+
+    @property
+    def data(self) -> Path:
+        """The folder of its store."""
+        return self._folder / "data"
+
+    @property
+    def pid(self) -> int:
+        """The number of the process that runs now."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether there is one that has not ended."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> float:
+        """Starts it, and returns the seconds until it serves. Where it ends instead, an `AssertionError` shows why."""
+        began = time.monotonic()
+        before = len(self.output)
+        await self.spawn()
+        assert self._reading is not None
+        async with asyncio.timeout(PATIENCE):
+            while not (serving := _SERVING.search(self.output, before)):
+                assert not self._reading.done(), self.output[before:].decode(errors="replace")
+                await self._said.wait()
+                self._said.clear()
+        self.base_url = serving[1].decode()
+        return time.monotonic() - began
+
+    async def spawn(self) -> None:
+        """Starts it, and waits for nothing."""
+        assert not self.running
+        file = self._folder / "leaseway.toml"
+        listen = self.base_url.removeprefix("http://") or "127.0.0.1:0"
+        file.write_text(_with_server(self._toml, f'listen = "{listen}"', f'store = "sqlite:{self.data}"'))
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("LEASEWAY_")}
+        command = [*self._prefix, sys.executable, "-m", "leaseway_server", "--config", str(file)]
+        self._process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=STDOUT, env=environment)
+        self._reading = asyncio.create_task(self._read(self._process))
+
+    async def stop(self) -> Ended:
+        """SIGTERM: a planned stop."""
+        assert self._process is not None
+        self._process.terminate()
+        return await self.ended()
+
+    async def kill(self) -> Ended:
+        """SIGKILL: no goodbye."""
+        self.kill_now()
+        return await self.ended()
+
+    def kill_now(self) -> None:
+        """SIGKILL, at this instant; `ended` waits for the rest."""
+        assert self._process is not None
+        if self.running:
+            self._process.kill()
+
+    async def ended(self) -> Ended:
+        """Waits for the end; all output is there then."""
+        assert self._process is not None
+        assert self._reading is not None
+        began = time.monotonic()
+        async with asyncio.timeout(PATIENCE):
+            status = await self._process.wait()
+            await self._reading
+        return Ended(status, time.monotonic() - began)
+
+    async def restart(self) -> float:
+        """Kills it and starts it again, on the same port and files. Gives the seconds that the start took."""
+        await self.kill()
+        return await self.start()
+
+    async def said(self, text: bytes, after: int = 0) -> None:
+        """Waits until its output holds the text, behind the first `after` bytes."""
+        async with asyncio.timeout(PATIENCE):
+            while text not in self.output[after:]:
+                await self._said.wait()
+                self._said.clear()
+
+    async def _read(self, process: Process) -> None:
+        assert process.stdout is not None
+        while chunk := await process.stdout.read(65_536):
+            self.output += chunk
+            self._said.set()
+        self._said.set()
+
+    def add_tokens(self, users: Mapping[str, Sequence[Right]]) -> dict[str, str]:
+        """A token for each user, narrowed to these rights (none: not narrowed); by user."""
+        with AccessStore.open(self.data) as store:
+            return {user: store.add(user, None, frozenset(rights) or None, 0, 0)[1] for user, rights in users.items()}
+
+
+def _with_server(toml: str, *lines: str) -> str:
+    """The configuration, with these lines in its `[server]` table."""
+    head, found, rest = toml.partition("[server]\n")
+    own = "[server]\n" + "".join(f"{line}\n" for line in lines)
+    return head + own + rest if found else own + toml
+
+
+@asynccontextmanager
+async def server_process(folder: Path, toml: str, prefix: Sequence[str] = ()) -> AsyncIterator[ServerProcess]:
+    """A server that serves; whatever is left of it at the end is killed."""
+    server = ServerProcess(folder, toml, prefix)
+    try:
+        await server.start()
+        yield server
+    finally:
+        if server.running:
+            await server.kill()
