@@ -30,8 +30,7 @@ test: lint browser ## lint, all tests, and how much of the code they reach
 lint: $(INSTALLED) ## style and types
 	$(RUN)/ruff check $(CHECKED)
 	$(RUN)/ruff format --check $(CHECKED)
-	$(RUN)/mypy
-	$(RUN)/mypy $(CHECKED)
+	MYPYPATH=clients/examples $(RUN)/mypy --explicit-package-bases $(CHECKED)
 
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	$(RUN)/python tests/benchmarks/whole_way.py $(ARGS)
@@ -43,7 +42,7 @@ $(INSTALLED): pyproject.toml
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer with venv is needed (Debian: apt-get install python3-venv)'; exit 1; }
 	@echo 'Installing into $(VENV) ...'
 	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
-	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,dev]'
+	@$(RUN)/python -m pip install -qq --disable-pip-version-check --editable '.[server,dev]'
 	@touch $@
 
 # The tests of the page want a Chromium. As root on Debian it is installed; elsewhere they are skipped, and say so.

@@ -190,6 +190,7 @@ def _uvicorn_config(server: ServerConfig, site: Site) -> uvicorn.Config:
         log_config=None,
         access_log=False,  # It prints the query string, where tokens travel.
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
 

@@ -39,11 +39,20 @@ class Promises:
         """Acknowledged posts, by id: the number that the producer gave its item."""
         self._facts: dict[str, Facts] = {}
         self._handed: set[tuple[str, int]] = set()
+        self._accepted: set[str] = set()
         self._ids: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._ended_at: dict[str, int] = {}
+        self._moment = 0
 
     def known(self, item_id: str) -> Facts:
         """What is certain now; ask before the question is sent."""
         return self._facts.get(item_id, NOTHING)
+
+    @property
+    def moment(self) -> int:
+        """How much was learned until now; ask before a claim is sent."""
+        return self._moment
 
     @property
     def open(self) -> set[str]:
@@ -58,14 +67,13 @@ class Promises:
         self._is_same(item_id, number)
         self.posted[item_id] = number
 
-    def handed(self, item_id: str, attempts: int, number: int, before: Mapping[str, Facts]) -> None:
-        """An `item` message; `before` are the facts when the claim was sent."""
+    def handed(self, item_id: str, attempts: int, number: int, asked_at: int) -> None:
+        """An `item` message; `asked_at` is the moment when the claim was sent."""
         self.counts["handed"] += 1
         self._is_same(item_id, number)
         self._hold((item_id, attempts) not in self._handed, item_id, f"attempt {attempts} was handed out twice (I4)")
-        known = before.get(item_id, NOTHING)
-        self._hold(not known.end, item_id, f"was handed out after it was {known.end} (I5)")
-        self._hold(attempts > known.over, item_id, f"attempt {attempts} was handed out after {known.over} had ended (I4)")
+        ended_at = self._ended_at.get(item_id, asked_at)
+        self._hold(ended_at >= asked_at, item_id, f"was handed out after it was {self.known(item_id).end} (I5)")
         self._handed.add((item_id, attempts))
         self._learn(item_id, attempts=attempts)
 
@@ -76,13 +84,16 @@ class Promises:
         if ack["accepted"]:
             self.counts["results"] += 1
             self._hold(not before.end, item_id, f"a result was accepted after it was {before.end} (I5)")
-            self._hold(self.known(item_id).result is None, item_id, "a second result was accepted (I2)")
-            self._hold(attempts >= before.attempts, item_id, f"a result of attempt {attempts} of {before.attempts} (I3)")
+            self._hold(item_id not in self._accepted, item_id, "a second result was accepted (I2)")
+            self._hold(
+                attempts >= before.attempts, item_id, f"a result of attempt {attempts} of {before.attempts} (I3)"
+            )
         elif ack.get("duplicate"):
             self.counts["results whose first answer was lost"] += 1
         else:
             self.counts["results refused"] += 1
             return
+        self._accepted.add(item_id)
         self._ends(item_id, "finished")
         self._learn(item_id, attempts=attempts, over=attempts, result=value)
 
@@ -93,7 +104,8 @@ class Promises:
             self.counts["fails" if failed else "releases"] += 1
             self._hold(not before.end, item_id, f"{ack['type']} accepted after it was {before.end} (I5)")
             self._hold(attempts > before.over, item_id, f"attempt {attempts} was given up twice (charged once)")
-            self._learn(item_id, over=attempts, failures=before.failures + failed)
+            charged = failed and ack["status"] != "failed"  # A permanent fail is no failure of the budget.
+            self._learn(item_id, over=attempts, failures=before.failures + charged)
             if ack["status"] in TERMINAL:
                 self._ends(item_id, ack["status"])
         elif ack.get("duplicate"):
@@ -107,7 +119,7 @@ class Promises:
         if lease["accepted"]:
             self.counts["resumed"] += 1
             self._hold(attempts > before.over, item_id, f"attempt {attempts} was resumed after its end")
-            self._hold(attempts == self.known(item_id).attempts, item_id, f"attempt {attempts} was resumed, not the last")
+            self._hold(attempts >= before.attempts, item_id, f"attempt {attempts} was resumed, not the last (I4)")
 
     # ── What was seen ──
 
@@ -126,6 +138,8 @@ class Promises:
         if status in TERMINAL:
             self._ends(item_id, status)
         if status == "finished":
+            number = self._numbers.get(item_id)
+            self._hold(number in (None, view["result"]["of"]), item_id, "has a result of another item (I2)")
             self._learn(item_id, result=view["result"])
 
     def not_found(self, item_id: str) -> None:
@@ -141,13 +155,16 @@ class Promises:
     def _is_same(self, item_id: str, number: int) -> None:
         first = self._ids.setdefault(number, item_id)
         self._hold(first == item_id, item_id, f"is the second item of one post, after {first}")
+        self._hold(self._numbers.setdefault(item_id, number) == number, item_id, f"is another item than {number} (I1)")
 
     def _ends(self, item_id: str, status: str) -> None:
         end = self.known(item_id).end
         self._hold(end in ("", status), item_id, f"was {end} and is {status} (I5)")
+        self._ended_at.setdefault(item_id, self._moment)
         self._learn(item_id, end=end or status)
 
     def _learn(self, item_id: str, result: Any = None, end: str = "", **least: int) -> None:
+        self._moment += 1
         facts = self.known(item_id)
         if facts.result is not None and result is not None:
             self._hold(facts.result == result, item_id, "has another result (I2)")

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from leaseway import (
+    Attempt,
     Cancelled,
     Client,
     Dead,
@@ -19,6 +20,7 @@ from leaseway import (
     Permanent,
     Rejected,
     Release,
+    ThreadAttempt,
     Unauthorized,
     UnknownItem,
     View,
@@ -27,7 +29,6 @@ from leaseway import (
     watch_state,
 )
 from leaseway.connection import Endpoint, Outside
-from leaseway.job import Job, ThreadJob
 from leaseway.transport import WebSocket
 from support.server import open_queue, resize_queue, running_server
 
@@ -71,7 +72,7 @@ class Gate:
         self.cancelled = asyncio.Event()
         self.go = asyncio.Event()
 
-    async def pass_through(self, job: Job) -> Item:
+    async def pass_through(self, job: Attempt) -> Item:
         """Works on one item."""
         self.runs.append((job.id, job.attempts))
         self.begun.set()
@@ -88,7 +89,7 @@ def gated(url: str, gate: Gate, outside: Outside | None = None, name: str = "box
     worker = Worker(url, name=name, outside=outside)
 
     @worker.handler
-    async def work(item: Item, job: Job) -> Item:
+    async def work(item: Item, job: Attempt) -> Item:
         return await gate.pass_through(job)
 
     return worker
@@ -108,7 +109,7 @@ async def ends(url: str, queue: Client, raised: Exception) -> Any:
     worker = Worker(url)
 
     @worker.handler
-    async def work(item: Item, job: Job) -> Item:
+    async def work(item: Item, job: Attempt) -> Item:
         raise raised
 
     async with worker:
@@ -120,7 +121,7 @@ async def test_the_whole_way(tmp_path: Path) -> None:
         worker = Worker(url, criteria={"format": ["jpg", "png"]}, concurrency=4)
 
         @worker.handler
-        async def work(item: Item, job: Job) -> Item:
+        async def work(item: Item, job: Attempt) -> Item:
             for percent in (40, 80):
                 await job.progress({"percent": percent})
             return {"width": item["width"]}
@@ -156,7 +157,7 @@ async def test_a_plain_function_works_in_a_thread(tmp_path: Path) -> None:
         worker = Worker(url, concurrency=2)
 
         @worker.handler
-        def work(item: Item, job: ThreadJob) -> Item:
+        def work(item: Item, job: ThreadAttempt) -> Item:
             job.progress({"percent": 50})
             return item * 2
 
@@ -173,7 +174,7 @@ async def test_any_json_goes_both_ways_unchanged(tmp_path: Path, value: Item) ->
         worker = Worker(url)
 
         @worker.handler
-        async def work(item: Item, job: Job) -> Item:
+        async def work(item: Item, job: Attempt) -> Item:
             return item
 
         async with worker:
@@ -185,7 +186,7 @@ async def test_a_large_item_and_result(tmp_path: Path) -> None:
         worker = Worker(url)
 
         @worker.handler
-        async def work(item: Item, job: Job) -> Item:
+        async def work(item: Item, job: Attempt) -> Item:
             return item
 
         large = "x" * 900_000
@@ -200,7 +201,7 @@ async def test_a_result_that_is_too_large_fails_and_costs_no_connection(tmp_path
         worker = Worker(url)
 
         @worker.handler
-        async def work(item: Item, job: Job) -> Item:
+        async def work(item: Item, job: Attempt) -> Item:
             return "x" * item
 
         async with worker:
@@ -228,7 +229,7 @@ async def test_release_gives_the_item_back(tmp_path: Path) -> None:
         worker = Worker(url)
 
         @worker.handler
-        async def work(item: Item, job: Job) -> Item:
+        async def work(item: Item, job: Attempt) -> Item:
             if job.attempts == 1:
                 await job.progress("half")
                 raise Release
@@ -246,7 +247,7 @@ async def test_what_the_schemas_refuse(tmp_path: Path) -> None:
         refused: list[Rejected] = []
 
         @worker.handler
-        async def work(item: Item, job: Job) -> Item:
+        async def work(item: Item, job: Attempt) -> Item:
             try:
                 await job.progress({"percent": 101})
             except Rejected as error:
@@ -392,7 +393,7 @@ async def test_a_worker_that_stops_gives_back_what_it_holds(tmp_path: Path) -> N
         worker = Worker(url, grace=0.0)
 
         @worker.handler
-        async def work(item: Item, job: Job) -> Item:
+        async def work(item: Item, job: Attempt) -> Item:
             return await first.pass_through(job)
 
         job = await queue.post({})

@@ -15,7 +15,6 @@ from leaseway.watch_state import (
     Changed,
     Event,
     NotWatched,
-    Post,
     Posted,
     PostLost,
     PostRefused,
@@ -288,7 +287,7 @@ def test_a_view_needs_the_core_members_only() -> None:
         {1: 2},
         "\ud800",
         b"x",
-        Post(b"", watch=True),
+        PostLost(1),
     ],
 )
 def test_what_json_cannot_keep_is_refused(value: Any) -> None:

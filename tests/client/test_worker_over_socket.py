@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from client.scripted_peer import A, B, Conversation, Message, Pauses, Peer, ack, error, item, peer, resumed
-from leaseway import LeaseLost, Permanent, Rejected, Release, Unauthorized, Worker
+from leaseway import Attempt, LeaseLost, Permanent, Rejected, Release, ThreadAttempt, Unauthorized, Worker
 from leaseway.connection import Outside
-from leaseway.job import Job, ThreadJob
 
 Item = dict[str, Any]
 
@@ -51,7 +50,7 @@ async def test_what_the_handler_returns_is_the_result() -> None:
         worker = made(server)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             assert (job.id, job.attempts, job.last_progress, job.meta) == (A, 3, {"percent": 10}, {"from": "x"})
             await job.progress({"percent": 40})
             return {"width": item["width"] * 2}
@@ -72,7 +71,7 @@ async def test_a_plain_function_runs_in_a_thread_and_may_post_progress() -> None
         worker = made(server)
 
         @worker.handler
-        def resize(item: Item, job: ThreadJob) -> Item:
+        def resize(item: Item, job: ThreadAttempt) -> Item:
             job.progress({"percent": 40})
             return {"main": threading.current_thread() is threading.main_thread()}
 
@@ -94,7 +93,7 @@ async def test_an_exception_is_a_fail(raised: Exception, report: Item) -> None:
         worker = made(server)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             raise raised
 
         async with working(worker):
@@ -109,7 +108,7 @@ async def test_release_gives_the_item_back() -> None:
         worker = made(server)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             raise Release(delay=2)
 
         async with working(worker):
@@ -122,7 +121,7 @@ async def test_a_refused_progress_is_raised_in_the_handler() -> None:
         worker = made(server)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             with pytest.raises(Rejected, match="greater than 100"):
                 await job.progress({"percent": 101})
             return {"told": True}
@@ -141,7 +140,7 @@ async def test_leases_are_renewed_while_the_handler_works() -> None:
         go_on = asyncio.Event()
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             await go_on.wait()
             return {}
 
@@ -163,7 +162,7 @@ async def test_as_many_items_are_worked_on_as_there_are_slots() -> None:
         together = asyncio.Barrier(3)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             await together.wait()
             return {}
 
@@ -184,7 +183,7 @@ async def test_a_cancel_stops_the_handler_and_nothing_is_reported() -> None:
         started, stopped = asyncio.Event(), asyncio.Event()
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             started.set()
             try:
                 await asyncio.Event().wait()
@@ -205,7 +204,7 @@ async def test_an_item_cancelled_in_the_moment_it_came_frees_its_slot() -> None:
         worker = made(server)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             return {}
 
         async with working(worker):
@@ -222,7 +221,7 @@ async def test_a_thread_learns_of_its_lost_lease_and_keeps_its_slot_until_it_end
         go_on = threading.Event()
 
         @worker.handler
-        def resize(item: Item, job: ThreadJob) -> Item:
+        def resize(item: Item, job: ThreadAttempt) -> Item:
             job.progress({"percent": 40})
             go_on.wait()
             with pytest.raises(LeaseLost):
@@ -249,7 +248,7 @@ async def test_a_thread_that_posts_progress_after_the_worker_has_gone_is_told() 
         told: asyncio.Future[Exception] = loop.create_future()
 
         @worker.handler
-        def resize(item: Item, job: ThreadJob) -> Item:
+        def resize(item: Item, job: ThreadAttempt) -> Item:
             loop.call_soon_threadsafe(begun.set)
             go_on.wait()
             try:
@@ -270,7 +269,7 @@ async def test_a_handler_that_is_cancelled_by_itself_is_a_fault() -> None:
         worker = made(server)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             raise asyncio.CancelledError
 
         async with working(worker):
@@ -286,7 +285,7 @@ async def test_after_a_lost_socket_the_lease_is_resumed_and_the_handler_never_no
         go_on, runs = asyncio.Event(), []
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             runs.append(job.id)
             await go_on.wait()
             await job.progress({"percent": 90})
@@ -316,7 +315,7 @@ async def test_a_result_whose_ack_was_lost_is_said_again_and_known_to_count() ->
         runs = []
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             runs.append(job.attempts)
             return {"width": 64}
 
@@ -339,7 +338,7 @@ async def test_a_progress_that_waits_for_its_ack_outlives_the_socket() -> None:
         worker = made(server)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             await job.progress({"percent": 40})
             return {}
 
@@ -361,7 +360,7 @@ async def test_a_lease_that_moved_on_stops_its_handler_and_only_that() -> None:
         go_on, together, stopped = asyncio.Event(), asyncio.Barrier(3), []
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             await together.wait()
             try:
                 await go_on.wait()
@@ -390,7 +389,7 @@ async def test_a_stop_lets_handlers_finish_and_closes_with_1000() -> None:
         go_on = asyncio.Event()
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             await go_on.wait()
             return {}
 
@@ -410,7 +409,7 @@ async def test_a_stop_without_work_ends_at_once() -> None:
         worker = made(server)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             return {}
 
         async with worker:
@@ -425,7 +424,7 @@ async def test_after_the_grace_what_remains_is_given_back() -> None:
         worker = made(server, grace=0.0)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             await asyncio.Event().wait()
             return {}
 
@@ -446,7 +445,7 @@ async def test_a_thread_that_outlives_the_worker_is_told() -> None:
         told: asyncio.Future[Exception] = loop.create_future()
 
         @worker.handler
-        def resize(item: Item, job: ThreadJob) -> Item:
+        def resize(item: Item, job: ThreadAttempt) -> Item:
             try:
                 job.progress({"percent": 40})
             except LeaseLost as lost:
@@ -474,7 +473,7 @@ async def test_a_stop_while_there_is_no_connection_ends_too() -> None:
     worker = Worker(url, outside=Outside(pause=pause))
 
     @worker.handler
-    async def resize(item: Item, job: Job) -> Item:
+    async def resize(item: Item, job: Attempt) -> Item:
         return {}
 
     async with worker:
@@ -486,7 +485,7 @@ async def test_a_worker_that_is_not_let_in_says_so() -> None:
         worker = Worker(server.url, token="wrong")
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             return {}
 
         async with working(worker) as task:
@@ -501,7 +500,7 @@ async def test_a_worker_that_loses_its_right_stops_its_handlers() -> None:
         started, stopped = asyncio.Event(), asyncio.Event()
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             started.set()
             try:
                 await asyncio.Event().wait()
@@ -573,7 +572,7 @@ def test_run_stops_in_order_at_a_signal(number: signal.Signals) -> None:
         worker = Worker(url)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             await worker._stopping.wait()
             return {"stopped": True}
 
@@ -589,7 +588,7 @@ def test_a_second_signal_stops_at_once() -> None:
         worker = Worker(url, grace=3600)
 
         @worker.handler
-        async def resize(item: Item, job: Job) -> Item:
+        async def resize(item: Item, job: Attempt) -> Item:
             await worker._stopping.wait()
             os.kill(os.getpid(), signal.SIGINT)
             return await asyncio.Future[Item]()

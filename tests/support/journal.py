@@ -40,6 +40,8 @@ class Socket:
     user: str
     worker: str
     holder: int
+    cancels: bool = False
+    """Whether it asked to be told when it loses an item."""
     fences: dict[str, int] = field(default_factory=dict)
     """The numbers it claimed or resumed items with."""
 
@@ -93,6 +95,12 @@ class Journal:
         self._unclaimed: set[Who] = set()
         self._resumed: set[str] = set()
         self._retried: set[str] = set()
+        self._cancels: set[tuple[Who, str]] = set()
+        self._ended: set[str] = set()
+        """Items whose attempt ended by a report under its number."""
+        self._blocked = False
+        self._unsure: set[str] = set()
+        """Items whose report's answer was on its way when the socket dropped, behind a claim that waited for space."""
         self._started_at = self._grace_until = 0
         self._epoch = 0
 
@@ -112,13 +120,17 @@ class Journal:
             assert row.attempts - self._attempts.get(name, 0) in (0, 1), "I4"
             self._attempts[name] = row.attempts
             assert row.status == "finished" or name not in self._finished, "an accepted result is gone"
-            if row.status == "finished":
-                self._finished.setdefault(name, None)
-            elif row.status == "failed":
-                self._permanent.add(name)
+            self._learn(row)
         if self._epoch:
             self._grace_until = now + GRACE
         self._started_at, self._epoch = now, epoch
+
+    def _learn(self, row: Item) -> None:
+        """The row says what an answer did not."""
+        if row.status == "finished":
+            self._finished.setdefault(row.id, None)
+        elif row.status == "failed":
+            self._permanent.add(row.id)
 
     def opened(self, who: Who, user: str, worker: str, holder: int) -> None:
         """A new work socket, and the name its `hello` gives."""
@@ -134,6 +146,8 @@ class Journal:
             self.claims[ref] = OpenClaim(
                 who, user, str(worker), _members(value.get("criteria")), _number(value, "count", 1), _number(value, "waitMs")
             )
+        elif verb == "hello" and socket:
+            socket.cancels = True
         elif verb == "unclaim":
             self._unclaimed.add(who)
         elif "attempts" in value:
@@ -150,7 +164,6 @@ class Journal:
         for claim in self.claims.values():
             if claim.who == who and claim.until and self._posts_for(claim):
                 SEEN["waiting claim's socket died as its item came"] += 1
-        self.claims = {ref: claim for ref, claim in self.claims.items() if claim.who != who}
 
     def _posts_for(self, claim: OpenClaim) -> bool:
         posts = (spoken.value for spoken in self._spoken.values() if spoken.verb == "post")
@@ -166,8 +179,9 @@ class Journal:
             self._check_step(before[name], self.rows[name])
         if not blocked:  # Else a claim that waits for space may hold up the answers of its socket.
             self._check_rest(before, now)
-            for forget in (self._dropped, self._unclaimed, self._resumed):
+            for forget in (self._dropped, self._unclaimed, self._resumed, self._cancels, self._ended):
                 forget.clear()
+        self._blocked = blocked
         self._retried.clear()
 
     def heard_at_last(self, heard: dict[Who, list[Said]], now: int) -> None:
@@ -185,6 +199,9 @@ class Journal:
         kind = str(message["type"])
         if kind == "status":
             self._hear_status(message)
+            return
+        if kind == "cancel":
+            self._hear_cancel(who, message)
             return
         ref = _number(message, "ref")
         spoken = self._spoken.get(ref)
@@ -214,6 +231,13 @@ class Journal:
         name = str(view["id"])
         assert _number(view, "rev") > self._told.get(name, 0), "I6: an older view after a newer one"
         self._told[name] = _number(view, "rev")
+
+    def _hear_cancel(self, who: Who, message: Said) -> None:
+        assert message["reason"] in ("cancelled", "expired", "lapsed", "resumed", "finished")
+        name = str(message["id"])
+        assert name in self.sockets[who].fences, "told of an item that it never had"
+        self._cancels.add((who, name))
+        SEEN[f"told: {message['reason']}"] += 1
 
     def _check_order(self, who: Who, ref: int) -> None:
         """Only waiting claims are answered out of order."""
@@ -270,11 +294,14 @@ class Journal:
             case "result", True:
                 assert name not in self._finished, "I2: a second accepted result"
                 self._finished[name] = spoken.fence
+                if spoken.fence is not None:
+                    self._ended.add(name)
                 self._count_late(spoken, before, now)
             case "result", _ if message.get("reason") == "fence" and (name, spoken.fence) in self._claimants:
                 SEEN["late result discarded"] += 1
-            case "fail", True:
-                if not spoken.value["retryable"]:
+            case ("fail" | "release"), True:
+                self._ended.add(name)
+                if spoken.verb == "fail" and not spoken.value["retryable"]:
                     self._permanent.add(name)
             case "fail", False if message.get("duplicate"):
                 SEEN["fail sent twice"] += 1
@@ -300,7 +327,10 @@ class Journal:
     def _check_row(self, row: Item) -> None:
         name = row.id
         assert row.attempts == self._attempts.get(name, 0), "I4: a claim that nobody was told of"
-        assert (row.status == "finished") == bool(row.result) == (name in self._finished)
+        assert (row.status == "finished") == bool(row.result)
+        if name in self._unsure:
+            self._learn(row)
+        assert (row.status == "finished") == (name in self._finished)
         assert (row.status in _TERMINAL) == (row.finished_at > 0)
         assert row.failures <= row.max_attempts, "I8"
         assert row.losses <= self.policy.max_losses, "I8"
@@ -356,8 +386,7 @@ class Journal:
     def _check_rest(self, before: dict[str, Item], now: int) -> None:
         """What holds whenever the engine would wait for something new."""
         self._check_results()
-        # The answer of an `unclaim` is the `empty` of each claim.
-        self._spoken = {ref: spoken for ref, spoken in self._spoken.items() if spoken.verb != "unclaim"}
+        self._forget_answerless()
         for row in self.rows.values():
             self._check_row(row)
             if row.id in before:
@@ -370,6 +399,8 @@ class Journal:
             assert row.ready == (row.status == "pending" and row.due_at <= now)
             assert row.finished_at or not 0 < row.expires_at <= now, "an item outlived its time"
             assert self._told.get(row.id) == row.rev, "I6: the last state was not told"
+        if not self._blocked:
+            self._check_told_of_losses(before)
         for claim in self.claims.values():
             assert claim.until is not None
             assert claim.until > now, "a claim outlived its time"
@@ -377,6 +408,27 @@ class Journal:
             assert not missed, f"I7: {missed} are claimable, and a claim waits for them"
         unanswered = {spoken.verb for spoken in self._spoken.values()}
         assert unanswered <= {"claim"}, "something was not answered"
+
+    def _check_told_of_losses(self, before: dict[str, Item]) -> None:
+        """Who asked for it is told that it lost an item, unless a report under its number ended the attempt."""
+        holders = {socket.holder: who for who, socket in self.sockets.items() if socket.cancels}
+        for name, row in before.items():
+            lost = row.holder in holders and self.rows[name].holder != row.holder
+            if lost and name not in self._ended:
+                assert (holders[row.holder], name) in self._cancels, "an item was lost without a word"
+
+    def _forget_answerless(self) -> None:
+        """The answer of an `unclaim` is the `empty` of each claim. A socket that is gone may have left without one."""
+        self.claims = {ref: claim for ref, claim in self.claims.items() if not self._gone(claim.who)}
+        for ref, spoken in list(self._spoken.items()):
+            gone = self._gone(spoken.who)
+            if gone and spoken.verb in ("result", "fail"):
+                self._unsure.add(str(spoken.value["id"]))
+            if gone or spoken.verb == "unclaim":
+                del self._spoken[ref]
+
+    def _gone(self, who: Who) -> bool:
+        return who.startswith("s") and who not in self.sockets
 
     def waiting(self) -> Iterable[tuple[int, int]]:
         """The open claims: (holder, how many items each still takes)."""

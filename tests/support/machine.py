@@ -446,7 +446,8 @@ class QueueMachine(RuleBasedStateMachine):
             side.open_socket(who, user)
         self.journal.opened(who, user, worker, self.sides[0].sockets[who].holder)
         if worker or batch:
-            self._say(who, "hello", {"worker": worker, "batch": batch} if worker else {"batch": batch})
+            hello: Said = {"batch": batch, "cancel": True}
+            self._say(who, "hello", hello | {"worker": worker} if worker else hello)
         return who
 
     def _resume(self, user: str, worker: str, leases: dict[str, int]) -> None:
@@ -497,9 +498,7 @@ class QueueMachine(RuleBasedStateMachine):
         return report
 
 
-def summary_lines() -> list[str]:
-    """What the programs of this process did, for the end of a test run; nothing where none ran."""
-    if not SEEN["programs"]:
-        return []
-    rare = ", ".join(f"{name} {SEEN[name]}" for name in RARE)
-    return [f"state machine: {SEEN['programs']} programs, {SEEN['steps']} steps, {SEEN['turns']} turns", f"seen: {rare}"]
+def figures() -> dict[str, str]:
+    """What the programs of this process did, for the end of a test run."""
+    did = f"{SEEN['programs']:,} programs, {SEEN['steps']:,} steps, {SEEN['turns']:,} turns on each side"
+    return {"state machine": did, "rare states": ", ".join(f"{name} {SEEN[name]}" for name in RARE)}

@@ -181,7 +181,8 @@ class Side:
 
     def open_socket(self, who: Who, user: str) -> None:
         """A new work socket."""
-        self.sockets[who] = WorkSession(self.queue, self.engine.new_holder(), user, self.clock.chance)
+        session = self.sockets[who] = WorkSession(self.queue, self.engine.new_holder(), user, self.clock.chance)
+        self.engine.tell_losses(session.holder, session.lost)
 
     def say(self, who: Who, message: Said) -> None:
         """A message on a work socket, or on the monitor."""
@@ -189,6 +190,7 @@ class Side:
 
     def drop(self, who: Who) -> None:
         """The socket is gone."""
+        self.engine.tell_losses(self.sockets[who].holder, None)
         self.engine.submit(Drop(self.sockets[who].holder))
 
     def request(self, user: str, verb: str, body: Said) -> None:

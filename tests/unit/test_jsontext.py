@@ -185,9 +185,10 @@ def test_a_value_with_too_many_levels_is_refused() -> None:
     ],
 )
 def test_a_million_characters_take_no_longer_than_their_length_asks_for(text: str) -> None:
+    """Some 0.05 s; what is not linear would take minutes."""
     start = process_time()
     check_depth(parse(text))
-    assert process_time() - start < 1
+    assert process_time() - start < 5
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def resolves(value: Any, pointer: str) -> bool:
     return True
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(SCHEMAS, st.lists(VALUES, min_size=6, max_size=12))
 def test_both_libraries_give_the_same_verdict(schema: dict[str, Any], values: list[Json]) -> None:
     try:

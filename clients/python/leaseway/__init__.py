@@ -1,5 +1,6 @@
 """Leaseway's client and worker: `Client` posts and watches, `Worker` works, `errors` says what went wrong."""
 
+from leaseway.attempt import Attempt, ThreadAttempt
 from leaseway.client import Client, Job
 from leaseway.errors import (
     AccessRefused,
@@ -25,6 +26,7 @@ from leaseway.worker import Worker
 
 __all__ = [
     "AccessRefused",
+    "Attempt",
     "Cancelled",
     "Client",
     "ConnectionLost",
@@ -41,6 +43,7 @@ __all__ = [
     "PostUnknown",
     "Rejected",
     "Release",
+    "ThreadAttempt",
     "Unauthorized",
     "UnknownItem",
     "View",

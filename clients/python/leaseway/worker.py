@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Never, Self, TypeVar
 
+from leaseway.attempt import Attempt, ThreadAttempt
 from leaseway.connection import Endpoint, Link, Outside, until
 from leaseway.errors import HandlerSignal, LeaseLost
-from leaseway.job import Job, ThreadJob
 from leaseway.outcome import Outcome, fault
 from leaseway.worker_state import Answered, Event, Lease, Start, Stop, WorkerState
 
@@ -31,7 +31,7 @@ logger = logging.getLogger("leaseway")
 #: Seconds that the server has for its last answers, and handlers for their last words, when a worker stops.
 LAST_ANSWERS = 5.0
 
-Handler = Callable[[Any, Job], Awaitable[Any]] | Callable[[Any, ThreadJob], Any]
+Handler = Callable[[Any, Attempt], Awaitable[Any]] | Callable[[Any, ThreadAttempt], Any]
 H = TypeVar("H", bound=Handler)
 
 
@@ -203,8 +203,8 @@ class Worker:
     async def _call(self, lease: Lease) -> Any:
         handler: Any = self._handler
         if inspect.iscoroutinefunction(handler):
-            return await handler(lease.item, Job(lease, self._progress))
-        job = ThreadJob(lease, self._progress)
+            return await handler(lease.item, Attempt(lease, self._progress))
+        job = ThreadAttempt(lease, self._progress)
         return await asyncio.get_running_loop().run_in_executor(self._threads, handler, lease.item, job)
 
     def _ended(self, lease: Lease) -> None:

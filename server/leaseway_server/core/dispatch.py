@@ -149,10 +149,10 @@ class Dispatch:
         lanes = [lane for lane in self._lanes.values() if lane.searching]
         return sorted(lanes, key=lambda lane: lane.oldest().number)
 
-    def unanswered(self) -> list[Ask]:
-        """The claims that do not wait, and whose lane has seen everything."""
-        seen = [lane for lane in self._lanes.values() if lane.cursor == END]
-        return [waiting.ask for lane in seen for waiting in lane.claims.values() if not waiting.ask.until]
+    def unanswered(self, *, searched: bool = True) -> list[Ask]:
+        """The claims that do not wait; with `searched` only those whose lane has seen everything."""
+        lanes = [lane for lane in self._lanes.values() if lane.cursor == END or not searched]
+        return [waiting.ask for lane in lanes for waiting in lane.claims.values() if not waiting.ask.until]
 
     def stays_ready(self, position: Position) -> None:
         """An item became ready that no claim took: the lanes without claims must look at it when one comes."""

@@ -1,8 +1,9 @@
 """What a schema may cost, and how large a document it is therefore tried on (a slow one would hold up everybody).
 
-The unit is one simple check of one value, about 5 ns. Two figures for each keyword: for a plain value, and for a slow
-number (with a fraction or an exponent), which jsonschema-rs compares by arbitrary precision. They were measured, as the
-limits were, with jsonschema-rs 0.61. From them follow, before any document comes:
+The unit is one simple check of one value, about 5 ns. Each keyword has a figure for a plain value, one for a slow
+number (with a fraction or an exponent: jsonschema-rs compares those by arbitrary precision), and patterns that are not
+plain have one for each character. They were measured with jsonschema-rs 0.61. From them follow, before any document
+comes:
 
 - how many checks the schema unfolds to with its references written out: past `MOST_CHECKS` it is refused;
 - how many checks may fall on one value among those that a document may hold any number of (members of arrays, further
@@ -18,6 +19,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from leaseway_server.core.jsontext import DEEPEST, Json
+from leaseway_server.core.schema_pattern import LONGEST, PLAIN, alive
 from leaseway_server.core.schema_places import SAME_VALUE, Place, SchemaRefused, unfold
 
 MOST_CHECKS: Final = 100_000
@@ -33,18 +35,19 @@ _UNBOUNDED: Final = frozenset({"items", "contains", "additionalProperties", "pat
 
 
 class Cost(NamedTuple):
-    """Checks that may fall on one value: on a plain one, and on a slow number."""
+    """Checks that may fall on one value: on a plain one, on a slow number, on each character of a text."""
 
     plain: int = 0
     slow: int = 0
+    letter: int = 0
 
     def plus(self, other: "Cost", times: int = 1) -> "Cost":
         """This and `times` the other."""
-        return Cost(self.plain + times * other.plain, self.slow + times * other.slow)
+        return Cost(*(mine + times * its for mine, its in zip(self, other, strict=True)))
 
     def most(self, other: "Cost") -> "Cost":
         """The larger of each."""
-        return Cost(max(self.plain, other.plain), max(self.slow, other.slow))
+        return Cost(*map(max, self, other))
 
 
 class _Known(NamedTuple):
@@ -61,13 +64,15 @@ class Bounds:
 
     most_values: int
     most_fractions: int
+    most_letters: int
+    """Of texts so short that an expression that is not plain is tried on them."""
     unique: bool
     """Whether values must differ: integers beyond 2^53 that are one float are told apart slowly."""
 
     @property
     def any_will_do(self) -> bool:
         """Whether no document has to be measured."""
-        return self.most_values >= MOST_VALUES and self.most_fractions >= self.most_values
+        return self.most_values >= MOST_VALUES <= self.most_letters and self.most_fractions >= self.most_values
 
     def excess(self, value: Json) -> str:
         """Why a document is too much for this schema, or an empty text."""
@@ -76,8 +81,10 @@ class Bounds:
             count += len(level)
             if count > self.most_values:
                 return f"holds more than {self.most_values:,} values: too many for what this schema asks of each"
-        few = count <= min(MOST_EXTREME, self.most_fractions)
-        return "" if few or self.most_fractions >= self.most_values else self._excess_of_numbers(value)
+        told = ""
+        if self.most_fractions < self.most_values and count > min(MOST_EXTREME, self.most_fractions):
+            told = self._excess_of_numbers(value)
+        return told or self._excess_of_letters(value)
 
     def _excess_of_numbers(self, value: Json) -> str:
         floats: list[float] = []
@@ -93,6 +100,17 @@ class Bounds:
         alike = len(integers) - len(set(map(float, integers)))
         if extreme + alike > MOST_EXTREME:
             return f"holds more than {MOST_EXTREME:,} very large or very small numbers, which this schema compares"
+        return ""
+
+    def _excess_of_letters(self, value: Json) -> str:
+        if self.most_letters >= MOST_VALUES:
+            return ""
+        letters = 0
+        for level in _levels(value):
+            texts = chain(level, *(one for one in level if type(one) is dict))
+            letters += sum(len(text) for text in texts if type(text) is str and len(text) <= LONGEST)
+        if letters > self.most_letters:
+            return f"holds texts of more than {self.most_letters:,} characters: too many for this schema's patterns"
         return ""
 
 
@@ -113,7 +131,8 @@ def bounds(root: Place) -> Bounds:
     if repeated.plain * FEWEST_VALUES > BUDGET:
         raise SchemaRefused("", "asks so much of values that may be many that hardly a document could be checked")
     unique = any(isinstance(place.schema, dict) and place.schema.get("uniqueItems") is True for place in order)
-    return Bounds(BUDGET // max(repeated.plain, 1), BUDGET // max(repeated.slow, 1), unique)
+    values, fractions, letters = (BUDGET // max(each, 1) for each in repeated)
+    return Bounds(values, fractions, letters, unique)
 
 
 def _all_parts(place: Place) -> Iterator[Place]:
@@ -200,7 +219,7 @@ _PRICES: Final[dict[str, Callable[[Any], Cost]]] = {
     "required": _listed,
     "dependentRequired": _listed,
     "dependentSchemas": _listed,
-    "pattern": lambda _content: Cost(4, 1),
+    "pattern": lambda content: Cost(4, 1, alive(content) if alive(content) > PLAIN else 0),
 }
 
 

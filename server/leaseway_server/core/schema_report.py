@@ -143,8 +143,7 @@ def _alone(place: Place, keyword: str) -> dict[str, Any]:
         return {"$ref": place.uri}
     if keyword == "patternProperties" and keyword not in place.parts:
         return {keyword: {place.path[-1]: _reference(place)}}
-    schema = place.schema
-    assert isinstance(schema, dict)
+    schema: dict[str, Any] = place.schema  # type: ignore[assignment]  # a boolean has no keywords
     if keyword == "pattern":
         return guarded(schema[keyword])
     alone = {keyword: place.content(keyword, _reference)}
@@ -182,8 +181,13 @@ def _shown(value: Json) -> str:
     return "an object" if isinstance(value, dict) else orjson.dumps(value).decode()
 
 
+def _option(value: Json) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= 42 else f"{text[:41]}…"
+
+
 def _any_of(options: list[Json]) -> str:
-    return ", ".join(map(_shown, options[:_TOLD_OPTIONS])) + (", …" if len(options) > _TOLD_OPTIONS else "")
+    return ", ".join(map(_option, options[:_TOLD_OPTIONS])) + (", …" if len(options) > _TOLD_OPTIONS else "")
 
 
 _TEXTS: Final[dict[str, Callable[[Any, Any], str]]] = {
@@ -191,7 +195,7 @@ _TEXTS: Final[dict[str, Callable[[Any, Any], str]]] = {
         f"{_shown(value)} is not of type {' or '.join([types] if isinstance(types, str) else types)}"
     ),
     "enum": lambda options, value: f"{_shown(value)} is not one of {_any_of(options)}",
-    "const": lambda option, value: f"{_shown(value)} is not {_shown(option)}",
+    "const": lambda option, value: f"{_shown(value)} is not {_option(option)}",
     "minimum": lambda limit, value: f"{_shown(value)} is less than {limit}",
     "maximum": lambda limit, value: f"{_shown(value)} is greater than {limit}",
     "exclusiveMinimum": lambda limit, value: f"{_shown(value)} is not greater than {limit}",

@@ -280,6 +280,9 @@ class Engine:
                 kept.append(submission)
             else:
                 self._tell(submission.answer, refused)
+        for ask in self._dispatch.unanswered(searched=False):  # Those that wait stay, and time out.
+            self._tell(self._dispatch.remove(ask), refused)
+        self._dispatch.commit()
         self._kept += kept
         if reads:
             await self._attempt(reads, Sweeps(), dispatching=False)

@@ -80,14 +80,14 @@ class Leases:
                 self._queue(item_id, lease)  # It was renewed since.
         return 0
 
-    def over(self, now: int, limit: int) -> list[str]:
+    def over(self, now: int, limit: int) -> tuple[str, ...]:
         """The ids of leases that are to be swept, the earliest first. They stay until a commit ends them."""
         due: dict[str, None] = {}
         while len(due) < limit and 0 < self.next_end() <= now:
             due[heapq.heappop(self._ends)[1]] = None
         for item_id in due:
             self._queue(item_id, self._leases[item_id])
-        return list(due)
+        return tuple(due)
 
     def sweep_event(self, item: Item) -> LeaseEnd | GraceEnd:
         """What the sweep asks of the item."""

@@ -69,7 +69,7 @@ class Sweeps:
     """What the engine saw to be over before the turn: leases by id, the others by a look at their minimum."""
 
     claims: bool = False
-    leases: Sequence[str] = ()
+    leases: tuple[str, ...] = ()
     due: bool = False
     expiry: bool = False
 

@@ -14,8 +14,8 @@ from leaseway.worker_state import Lease
 PostProgress = Callable[[Lease, Any], Coroutine[Any, Any, None]]
 
 
-class Attempt:
-    """The facts of one attempt at an item."""
+class Facts:
+    """What is known of one attempt at an item."""
 
     def __init__(self, lease: Lease, post_progress: PostProgress) -> None:
         self._lease = lease
@@ -42,8 +42,8 @@ class Attempt:
         return self._lease.meta
 
 
-class Job(Attempt):
-    """An attempt as an `async def` handler sees it."""
+class Attempt(Facts):
+    """An attempt at an item, as an `async def` handler sees it."""
 
     async def progress(self, value: Any) -> None:
         """Posts a progress record and waits until the server has stored it, over reconnects too.
@@ -53,8 +53,8 @@ class Job(Attempt):
         await self._post_progress(self._lease, value)
 
 
-class ThreadJob(Attempt):
-    """An attempt as a plain `def` handler sees it, which runs in a thread."""
+class ThreadAttempt(Facts):
+    """An attempt at an item, as a plain `def` handler sees it, which runs in a thread."""
 
     def __init__(self, lease: Lease, post_progress: PostProgress) -> None:
         super().__init__(lease, post_progress)

@@ -1,0 +1,362 @@
+"""Every snippet of README.md is run, its links lead somewhere, and its figures are those of the code.
+
+A block is run by the function of its marker's name in `RUNS`; one without a marker, or whose marker nobody runs, fails.
+"""
+
+import ast
+import asyncio
+import json
+import re
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import httpx
+import pytest
+from playwright.async_api import Page, expect
+
+from client.scripted_peer import A, Conversation, ack, item, peer
+from docs.snippets import Snippet, python, serving, shell, snippets, started
+from leaseway import Client, Forbidden
+from leaseway_server.config import ServerConfig, load_config
+from leaseway_server.core.access import Grants
+from leaseway_server.core.jsontext import DEEPEST, HIGHEST_INTEGER, LOWEST_INTEGER
+from leaseway_server.core.lifecycle import Policy
+from leaseway_server.core.queue import META_LIMIT, RECORD_LIMIT, Limits
+from support.browser import open_tab
+from support.server import TestServer, running_server
+from support.wire import check_http
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SNIPPETS = list(snippets(README))
+KiB = 1024
+
+Run = Callable[[Snippet, Path], Awaitable[None]]
+RUNS: dict[str, Run] = {}
+
+
+def run(run: Run) -> Run:
+    """Registers what runs the block whose marker is the function's name."""
+    RUNS[run.__name__.replace("_", "-")] = run
+    return run
+
+
+def the(marker: str) -> Snippet:
+    """The block of that marker."""
+    (snippet,) = (each for each in SNIPPETS if each.marker == marker)
+    return snippet
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda snippet: snippet.marker or snippet.text[:20])
+async def test_a_snippet_does_what_is_said_of_it(snippet: Snippet, tmp_path: Path) -> None:
+    assert snippet.marker in RUNS, f"nobody runs this block:\n{snippet.text}"
+    await RUNS[snippet.marker](snippet, tmp_path)
+
+
+def test_each_block_is_run_once() -> None:
+    assert sorted(snippet.marker for snippet in SNIPPETS) == sorted(RUNS)
+
+
+# ── The first screen ──
+
+
+@run
+async def make(snippet: Snippet, _folder: Path) -> None:
+    """The two commands open the page. They are not run here: this test is one of theirs."""
+    assert snippet is SNIPPETS[0]
+    assert snippet.commands == ["make demo", "make test"]
+    makefile = (ROOT / "Makefile").read_text()
+    for command in snippet.commands:
+        assert re.search(rf"^{command.removeprefix('make ')}:.*##", makefile, re.MULTILINE)
+
+
+@run
+async def install(snippet: Snippet, folder: Path) -> None:
+    """Installed into a folder (from here, without the packages that are here already), it serves the queue demo."""
+    install, serve = snippet.commands
+    packages = folder / "packages"
+    alone = f"--quiet --no-deps --no-index --no-build-isolation --disable-pip-version-check --target '{packages}'"
+    await shell(f"'{sys.executable}' -m {install.replace('pip install', f'pip install {alone}')}", ROOT)
+    command = f"'{packages}/bin/'{serve}"
+    async with serving(command, folder, PYTHONPATH=str(packages)) as (url, process), httpx.AsyncClient() as http:
+        assert (await http.get(f"{url}/")).headers["content-type"].startswith("text/html")
+        assert (await http.post(f"{url}/demo/items", json={"item": 1})).status_code == 201
+        process.terminate()
+        assert await process.wait() == 0
+    assert (folder / "leaseway-data" / "demo.db").exists()
+
+
+@run
+async def bare_worker(snippet: Snippet, folder: Path) -> None:
+    """At most 15 lines, and `websockets` alone: it works against the real server, and asks again after `empty`."""
+    assert len(snippet.lines) <= 15
+    assert imported(snippet.text) == {"json", "time", "websockets"}
+    async with running_server(folder) as server, python(snippet.at(server.base_url), folder):
+        view = await ended(server, {"hello": "world"})
+    assert (view["status"], view["progress"]) == ("finished", {"percent": 75})
+    assert view["result"] == {"echo": {"hello": "world"}}
+    async with (
+        peer() as scripted,
+        python(snippet.at(scripted.url.removesuffix("/resize").replace("ws", "http")), folder),
+    ):
+        await hold_the_conversation(await scripted.accept())
+
+
+async def hold_the_conversation(socket: Conversation) -> None:
+    """What PROTOCOL.md §4 says on a work socket; each message is held against its schema, in both directions."""
+    for answer in ({"type": "empty"}, item({"ref": 1})):
+        assert await socket.hear() == {"claim": {"waitMs": 60_000}}
+        await socket.say(without_ref(answer))
+    for percent in (25, 50, 75):
+        report = await socket.hear()
+        assert report == {"progress": {"id": A, "value": {"percent": percent}}}
+        await socket.say(without_ref(ack({**report, "ref": 1})))
+    report = await socket.hear()
+    assert report == {"result": {"id": A, "value": {"echo": {"width": 64}}}}
+    await socket.say(without_ref(ack({**report, "ref": 1}, status="finished")))
+    await socket.expect("claim")
+
+
+@run
+async def page(snippet: Snippet, folder: Path) -> None:
+    """At most 10 lines: it shows a worker's work, its death and the end; from a file, and from another origin."""
+    assert len(snippet.lines) <= 10
+    async with open_tab() as tab, running_server(folder) as server:
+        expect.set_options(timeout=20_000)
+        worker = the("bare-worker").at(server.base_url)
+        file = folder / "page.html"
+        file.write_text(snippet.at(server.base_url).text)
+        await tab.page.goto(file.as_uri())
+        await shows(tab.page, "pending")
+        async with python(worker, folder):
+            await shows(tab.page, '"percent":50')
+        await shows(tab.page, "pending")
+        async with python(worker, folder):
+            await shows(tab.page, "finished")
+            states = [json.loads(line) for line in (await tab.page.locator("pre").inner_text()).splitlines()]
+            async with another_origin(folder) as origin:
+                await tab.page.goto(f"{origin}/{file.name}")
+                await shows(tab.page, "finished")
+    assert runs_of([state["status"] for state in states]) == [
+        "pending", "processing", "pending", "processing", "finished",
+    ]  # fmt: skip
+    assert states[-1] == {"status": "finished", "progress": {"percent": 75}, "result": {"echo": {"hello": "world"}}}
+    assert tab.complaints == []
+
+
+async def shows(page: Page, words: str) -> None:
+    """Waits until the last line of the page says so."""
+    await expect(page.locator("pre")).to_have_text(re.compile(rf"{re.escape(words)}[^\n]*\n?$"))
+
+
+@asynccontextmanager
+async def another_origin(folder: Path) -> AsyncIterator[str]:
+    """Another web server of this machine, with the files of a folder."""
+    (folder / "favicon.ico").touch()  # Browsers ask for it.
+    command = (sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1")
+    async with started(*command, folder=folder) as process:
+        assert process.stdout is not None
+        address = re.search(rb"http://[^/]+", await process.stdout.readline())
+        assert address is not None
+        yield address[0].decode()
+
+
+# ── The client, and HTTP ──
+
+
+@run
+async def worker(snippet: Snippet, folder: Path) -> None:
+    """It works, fails for good what it cannot do, and ends in order."""
+    async with running_server(folder) as server, python(snippet.at(server.base_url), folder) as process:
+        done, refused = await ended(server, {"hello": "world"}), await ended(server, {})
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+    assert (done["status"], done["progress"], done["result"]) == (
+        "finished", {"percent": 50}, {"echo": {"hello": "world"}},
+    )  # fmt: skip
+    assert (refused["status"], refused["error"]) == ("failed", {"message": "nobody to greet"})
+
+
+@run
+async def client(snippet: Snippet, folder: Path) -> None:
+    """It prints the states that it saw, and the result."""
+    async with (
+        running_server(folder) as server,
+        python(the("worker").at(server.base_url), folder),
+        python(snippet.at(server.base_url), folder) as process,
+    ):
+        output, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+    *states, result = output.decode().splitlines()
+    assert states[-1] == "finished {'percent': 50}"
+    assert {state.partition(" ")[0] for state in states} <= {"pending", "processing", "finished"}
+    assert ast.literal_eval(result) == {"echo": {"hello": "world"}}
+
+
+@run
+async def post(snippet: Snippet, folder: Path) -> None:
+    """curl posts, and is answered as the next block shows."""
+    need_curl()
+    async with running_server(folder) as server:
+        answer = json.loads(await shell(snippet.at(server.base_url).text, folder))
+    check_http("posted", answer)
+    shown = json.loads(the("posted").text)
+    assert (answer.keys(), answer["status"]) == (shown.keys(), shown["status"])
+
+
+@run
+async def posted(snippet: Snippet, _folder: Path) -> None:
+    """The answer conforms to its schema."""
+    check_http("posted", json.loads(snippet.text))
+
+
+@run
+async def wait(snippet: Snippet, folder: Path) -> None:
+    """curl is answered when the item has ended."""
+    need_curl()
+    async with running_server(folder) as server, httpx.AsyncClient(base_url=server.base_url) as http:
+        item_id = (await http.post("/demo/items", json={"item": 1})).json()["id"]
+        command = snippet.at(server.base_url).replacing(json.loads(the("posted").text)["id"], item_id)
+        waiting = asyncio.create_task(shell(command.text, folder))
+        claimed = (await http.post("/demo/claim", json={})).json()
+        await http.post("/demo/result", json={"id": item_id, "attempts": claimed["attempts"], "value": "done"})
+        view = json.loads(await waiting)
+    check_http("view", view)
+    assert (view["status"], view["result"]) == ("finished", "done")
+
+
+# ── The configuration ──
+
+
+@run
+async def toml(snippet: Snippet, folder: Path) -> None:
+    """It can be read, says what its comments say, and shows the defaults."""
+    config = load_config(configure(snippet, folder))
+    queue = config.queues["resize"]
+    assert config.server == ServerConfig(data=folder / "leaseway-data")
+    assert queue.queue.policy == Policy()
+    assert all(queue.queue.schemas.documents().values())
+    alice, box, root = (frozenset([user]) for user in ("alice", "box", "root"))
+    assert queue.grants == Grants(post=alice, fetch=alice, work=box, admin=root)
+
+
+@run
+async def tokens(snippet: Snippet, folder: Path) -> None:
+    """The commands print two tokens, and these do what the text says of them."""
+    configure(the("toml"), folder)
+    output = await shell("\n".join(snippet.commands), folder)
+    alice, box = re.findall(r"^[\w-]{20,}$", output, re.MULTILINE)
+    assert output.startswith("leaseway.toml is fine.\n")
+    assert re.search(r"^\w+ +alice .*^\w+ +box +resize +work ", output, re.MULTILINE | re.DOTALL)
+    async with serving("leaseway serve", folder) as (url, _):
+        async with Client(f"{url}/resize", token=alice):
+            pass
+        with pytest.raises(Forbidden):
+            async with Client(f"{url}/resize", token=box):
+                pass
+        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {box}"}) as http:
+            assert (await http.post(f"{url}/resize/claim", json={})).json() == {"type": "empty"}
+            assert (await http.post(f"{url}/resize/items?token={alice}", json={})).status_code == 422
+
+
+# ── What no block shows ──
+
+
+def test_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert len(links) > 5
+    for link in links:
+        file, _, heading = link.partition("#")
+        assert not file or (ROOT / file).exists(), link
+        assert not heading or heading in headings(), link
+
+
+def test_the_picture_is_well_formed_and_has_both_colours() -> None:
+    (picture,) = re.findall(r"!\[[^]]{40,}\]\(([^)]+\.svg)\)", README)
+    svg = (ROOT / picture).read_text(encoding="utf-8")
+    assert ElementTree.fromstring(svg).tag.endswith("svg")  # noqa: S314  It is our own file.
+    assert "prefers-color-scheme: dark" in svg
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    limits = Limits()
+    told = {
+        "an item, a result": f"{limits.value_bytes // KiB} KiB of JSON",
+        "a progress record, an error": f"{RECORD_LIMIT // KiB} KiB",
+        "`meta`, which travels with an item": f"{META_LIMIT:,} bytes",
+        "nesting": f"{DEEPEST} levels",
+        "integers": "−2⁶³ to 2⁶⁴−1",
+        "waiting for an answer (`waitMs`)": f"{limits.wait_ms // 60_000} minutes",
+        "items in one claim, messages in a batch": f"{limits.batch:,}",
+        "items that one socket watches": f"{limits.subscriptions:,}",
+    }
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", README, re.MULTILINE))
+    assert {name: rows[name].partition(";")[0].partition(".")[0] for name in told} == told
+    assert (LOWEST_INTEGER, HIGHEST_INTEGER, limits.count) == (-(2**63), 2**64 - 1, limits.batch)
+
+
+def test_the_durations_are_those_of_the_code() -> None:
+    server, policy = ServerConfig(), Policy()
+    assert policy.lease == 5 * 60_000
+    assert "five minutes unless you say otherwise" in README
+    vanished = (server.ping_interval + server.ping_timeout) // 1000 + 1
+    assert f"within about {vanished} s" in README
+    assert f"workers have {server.resume_grace // 1000} s to come back" in README
+    assert policy.backoff.delays == (30_000, 120_000, 480_000, 1_920_000)
+    assert "after 30 s, 2 min, 8 min and 32 min" in README
+    assert (policy.max_attempts, policy.max_losses) == (5, 5)
+    assert "After five failed tries, or after it has taken five workers down" in README
+
+
+# ── Means ──
+
+
+def imported(text: str) -> set[str]:
+    """The packages that a program imports."""
+    nodes = list(ast.walk(ast.parse(text)))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in names}
+
+
+async def ended(server: TestServer, body: Any) -> dict[str, Any]:
+    """Posts an item to the queue demo, and gives its view when it has ended."""
+    async with httpx.AsyncClient(base_url=server.base_url, timeout=30) as http:
+        item_id = (await http.post("/demo/items", json={"item": body})).json()["id"]
+        view: dict[str, Any] = (await http.get(f"/demo/items/{item_id}?waitMs=30000")).json()
+    return view
+
+
+def without_ref(message: dict[str, Any]) -> dict[str, Any]:
+    """What a server says to a client that sends no `ref`."""
+    return {name: value for name, value in message.items() if name != "ref"}
+
+
+def runs_of(statuses: list[str]) -> list[str]:
+    """The statuses, each as often as it came anew."""
+    return [status for before, status in zip([None, *statuses], statuses, strict=False) if status != before]
+
+
+def configure(snippet: Snippet, folder: Path) -> Path:
+    """The configuration as a file, beside the schemas that it names."""
+    shutil.copytree(ROOT / "schemas", folder / "schemas")
+    file = folder / "leaseway.toml"
+    file.write_text(snippet.text)
+    return file
+
+
+def headings() -> set[str]:
+    """The names by which links find headings."""
+    titles = re.findall(r"^#+ (.+)$", README, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+def need_curl() -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl on this machine")

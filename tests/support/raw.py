@@ -1,0 +1,166 @@
+"""A WebSocket client of bare frames: it can say what no decent library would, and can be silent, deaf or gone.
+
+Owns bytes and nothing of Leaseway. Each wait ends with an error after `PATIENCE`, so that a test fails and does not hang.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+CONT: Final = 0
+TEXT: Final = 1
+BINARY: Final = 2
+CLOSE: Final = 8
+PING: Final = 9
+PONG: Final = 10
+PATIENCE: Final = 10.0
+"""Seconds that a peer may let us wait for a frame."""
+_KEY: Final = base64.b64encode(bytes(16)).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class RawFrame:
+    """A frame as it came."""
+
+    opcode: int
+    data: bytes
+    fin: bool = True
+
+    @property
+    def close_code(self) -> int:
+        """What a close frame says; 1005 where it says nothing."""
+        return int(struct.unpack("!H", self.data[:2])[0]) if len(self.data) >= 2 else 1005
+
+
+class RawSocket:
+    """One connection, past the handshake. Nothing is answered by itself: no pong, no close."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def frame(self, opcode: int, data: bytes = b"", *, fin: bool = True, mask: bool = True, bits: int = 0) -> None:
+        """Says one frame. `bits` are the three reserved ones, as a number from 0 to 7."""
+        head = bytes([fin << 7 | bits << 4 | opcode])
+        size = len(data)
+        if size < 126:
+            head += bytes([mask << 7 | size])
+        elif size < 65_536:
+            head += struct.pack("!BH", mask << 7 | 126, size)
+        else:
+            head += struct.pack("!BQ", mask << 7 | 127, size)
+        key = os.urandom(4) if mask else b""
+        self.writer.write(head + key + (_masked(data, key) if mask else data))
+
+    def say(self, message: Any) -> None:
+        """Says a message as JSON in a text frame."""
+        self.frame(TEXT, json.dumps(message).encode())
+
+    async def next(self) -> RawFrame:
+        """The next frame. `IncompleteReadError` where the connection ended instead."""
+        async with asyncio.timeout(PATIENCE):
+            first, second = await self.reader.readexactly(2)
+            size = second & 127
+            if size == 126:
+                (size,) = struct.unpack("!H", await self.reader.readexactly(2))
+            elif size == 127:
+                (size,) = struct.unpack("!Q", await self.reader.readexactly(8))
+            return RawFrame(first & 15, await self.reader.readexactly(size), fin=bool(first & 128))
+
+    async def hear(self) -> Any:
+        """The next message; pings and pongs are passed over."""
+        while (frame := await self.next()).opcode in (PING, PONG):
+            pass
+        assert frame.opcode == TEXT, frame
+        return json.loads(frame.data)
+
+    async def closed(self) -> int:
+        """Reads to the end, and gives the close code; 1006 where there was no close frame."""
+        code = 1006
+        try:
+            while True:
+                frame = await self.next()
+                code = frame.close_code if frame.opcode == CLOSE else code
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return code
+
+    def deafen(self) -> None:
+        """Stops reading, at once: what the server says fills the buffers between us."""
+        _transport(self.writer).pause_reading()
+
+    def undeafen(self) -> None:
+        """Reads again."""
+        _transport(self.writer).resume_reading()
+
+    def cut(self) -> None:
+        """Ends the connection without a word."""
+        self.writer.transport.abort()
+
+
+def _transport(writer: asyncio.StreamWriter) -> asyncio.Transport:
+    return writer.transport
+
+
+def _masked(data: bytes, key: bytes) -> bytes:
+    whole = (key * (len(data) // 4 + 1))[: len(data)]
+    return (int.from_bytes(data) ^ int.from_bytes(whole)).to_bytes(len(data))
+
+
+@asynccontextmanager
+async def raw_socket(
+    url: str, headers: Mapping[str, str] | None = None, *, receive_buffer: int | None = None
+) -> AsyncIterator[RawSocket]:
+    """A connection to `ws://…`; it is cut at the end. A small `receive_buffer` (bytes) is full sooner."""
+    reader, writer = await _connect(url, receive_buffer)
+    try:
+        answer = await handshake(reader, writer, url, headers or {})
+        assert answer.startswith("HTTP/1.1 101 "), answer
+        yield RawSocket(reader, writer)
+    finally:
+        writer.transport.abort()
+
+
+async def refused_handshake(url: str, headers: Mapping[str, str]) -> str:
+    """The head of the answer to a handshake with these headers, which come in place of the usual ones."""
+    reader, writer = await _connect(url, None)
+    try:
+        return await handshake(reader, writer, url, headers)
+    finally:
+        writer.transport.abort()
+
+
+async def handshake(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, url: str, headers: Mapping[str, str]
+) -> str:
+    """Asks for the upgrade, and gives the head of the answer."""
+    parts = urlsplit(url)
+    usual = {
+        "Host": parts.netloc,
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Key": _KEY,
+        "Sec-WebSocket-Version": "13",
+    }
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    lines = [f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in (usual | dict(headers)).items())]
+    writer.write("\r\n".join([*lines, "", ""]).encode())
+    async with asyncio.timeout(PATIENCE):
+        return (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+
+
+async def _connect(url: str, receive_buffer: int | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    parts = urlsplit(url)
+    connection = socket.socket()
+    if receive_buffer is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connection, (parts.hostname, parts.port))
+    return await asyncio.open_connection(sock=connection)

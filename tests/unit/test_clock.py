@@ -1,0 +1,71 @@
+"""Where time and chance come from, and how tests move them."""
+
+import asyncio
+import time
+
+import pytest
+
+from leaseway_server.runtime.clock import Clock
+from support.clock import ManualClock
+
+
+def test_now_is_wall_time_in_milliseconds() -> None:
+    before, now, after = time.time(), Clock().now(), time.time()
+    assert before * 1000 - 1 <= now <= after * 1000 + 1
+    assert isinstance(now, int)
+
+
+def test_a_step_of_the_systems_clock_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    before, wall = clock.now(), time.time
+    monkeypatch.setattr(time, "time", lambda: wall() - 86_400)
+    assert 0 <= clock.now() - before < 60_000
+    monkeypatch.setattr(time, "time", lambda: wall() + 86_400)
+    assert 0 <= clock.now() - before < 60_000
+
+
+def test_time_never_goes_back() -> None:
+    clock = Clock()
+    times = [clock.now() for _ in range(10_000)]
+    assert times == sorted(times)
+
+
+def test_chance_is_spread_over_zero_to_one() -> None:
+    draws = [Clock().chance() for _ in range(1_000)]
+    assert all(0 <= draw < 1 for draw in draws)
+    assert min(draws) < 0.1 < 0.9 < max(draws)
+
+
+async def test_the_real_clock_waits_until_the_time_comes() -> None:
+    clock = Clock()
+    until = clock.now() + 20
+    await clock.wait(asyncio.Event(), until)
+    assert clock.now() >= until - 1
+    await clock.wait(asyncio.Event(), until)  # It is over.
+
+
+@pytest.mark.parametrize("make", [Clock, ManualClock])
+@pytest.mark.parametrize("ahead", [0, 3_600_000])
+async def test_a_clock_stops_waiting_when_the_event_is_set(make: type[Clock], ahead: int) -> None:
+    clock, event = make(), asyncio.Event()
+    waiting = asyncio.create_task(clock.wait(event, clock.now() + ahead if ahead else 0))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    event.set()
+    await waiting
+    await clock.wait(event, 0)
+
+
+async def test_the_manual_clock_wakes_those_whose_time_has_come() -> None:
+    clock = ManualClock()
+    early, late = (asyncio.create_task(clock.wait(asyncio.Event(), clock.now() + ms)) for ms in (10, 20))
+    await asyncio.sleep(0)
+    clock.advance(9)
+    await asyncio.sleep(0)
+    assert not early.done()
+    clock.advance(1)
+    await early
+    assert not late.done()
+    clock.advance(1_000)
+    await late
+    await clock.wait(asyncio.Event(), clock.now())

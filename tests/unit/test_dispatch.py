@@ -1,0 +1,242 @@
+"""Waiting claims: who gets what, in which order, until when, and that a turn which fails takes none of them along."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaseway_server.core.commands import Ask, Outcome
+from leaseway_server.core.criteria import Criteria
+from leaseway_server.core.dispatch import END, IDLE_LANES, Dispatch
+from leaseway_server.core.jsontext import Json
+from leaseway_server.core.model import START
+
+JPG: dict[str, Json] = {"format": "jpg"}
+PNG: dict[str, Json] = {"format": "png"}
+
+
+def ask(criteria: Json = None, *, holder: int = 7, count: int = 1, until: int = 0) -> Ask:
+    return Ask(holder, "box", "box-1", Criteria.parse(criteria), count=count, until=until)
+
+
+def nobody(_outcome: Outcome) -> None:
+    """Nobody is told."""
+
+
+def somebody() -> Callable[[Outcome], None]:
+    """Somebody who can be told from others."""
+
+    def answer(_outcome: Outcome) -> None:
+        """Is not called here."""
+
+    return answer
+
+
+def added(*asks: Ask) -> Dispatch:
+    """A dispatch in which these claims wait, with everything looked through."""
+    dispatch = Dispatch()
+    for each in asks:
+        dispatch.add(each, nobody)
+    for lane in dispatch.searching():
+        lane.cursor = END
+    dispatch.commit()
+    return dispatch
+
+
+def taker(dispatch: Dispatch, item: Json, position: tuple[int, int, int] = (0, 0, 1)) -> Ask | None:
+    """Who takes an item that becomes ready."""
+    return dispatch.oldest_for(position, lambda: item)
+
+
+def test_the_oldest_claim_that_matches_takes_the_item() -> None:
+    png, jpg, anything = ask(PNG), ask(JPG), ask()
+    dispatch = added(png, jpg, anything)
+    assert taker(dispatch, JPG) is jpg
+    assert taker(dispatch, PNG) is png
+    assert taker(dispatch, {"format": "gif"}) is anything
+    dispatch.take(jpg)
+    assert taker(dispatch, JPG) is anything
+    dispatch.take(anything)
+    assert taker(dispatch, JPG) is None
+
+
+def test_claims_of_one_shape_are_served_in_their_order() -> None:
+    first, second = ask({"format": "jpg", "width": 1}), ask({"width": 1, "format": "jpg"})
+    dispatch = added(first, second)
+    item: Json = {"format": "jpg", "width": 1}
+    assert taker(dispatch, item) is first
+    dispatch.take(first)
+    assert taker(dispatch, item) is second
+
+
+def test_an_item_is_probed_once_a_shape_and_not_once_a_claim() -> None:
+    dispatch = added(*(ask(JPG) for _ in range(1_000)), *(ask(PNG) for _ in range(1_000)))
+    read = []
+
+    def item() -> Json:
+        read.append(1)
+        return {"format": "gif"}
+
+    assert dispatch.oldest_for((0, 0, 1), item) is None
+    assert len(read) == 2
+
+
+def test_an_item_is_not_read_where_nobody_waits() -> None:
+    dispatch = added(ask())
+    dispatch.take(dispatch.searching()[0].oldest().ask if dispatch.searching() else next(iter(dispatch._by_ask)))
+    assert dispatch.oldest_for((0, 0, 1), lambda: pytest.fail("it was read")) is None
+
+
+def test_a_claim_for_several_takes_so_many() -> None:
+    answer = somebody()
+    dispatch, wanted = Dispatch(), ask(count=2)
+    dispatch.add(wanted, answer)
+    (lane,) = dispatch.searching()
+    assert lane.wanted() == 2
+    assert dispatch.take(wanted) is answer
+    assert lane.wanted() == 1
+    assert wanted in dispatch
+    dispatch.take(wanted)
+    assert wanted not in dispatch
+    assert len(dispatch) == 0
+
+
+def test_what_lies_behind_a_lanes_cursor_is_left_to_its_search() -> None:
+    claim = ask()
+    dispatch = added(claim)
+    (lane,) = dispatch._lanes.values()
+    lane.cursor = (0, 50, 5)
+    assert taker(dispatch, {}, (0, 50, 5)) is claim
+    assert taker(dispatch, {}, (0, 50, 6)) is None
+    assert [each.oldest().ask for each in dispatch.searching()] == [claim]
+
+
+def test_lanes_are_searched_with_the_oldest_claim_first() -> None:
+    dispatch = Dispatch()
+    png, jpg, late = ask(PNG), ask(JPG), ask(PNG)
+    for each in (png, jpg, late):
+        dispatch.add(each, nobody)
+    assert [lane.oldest().ask for lane in dispatch.searching()] == [png, jpg]
+    dispatch.take(png)
+    assert [lane.oldest().ask for lane in dispatch.searching()] == [jpg, late]
+
+
+def test_a_lane_without_claims_keeps_its_cursor_but_looks_at_what_stayed_ready() -> None:
+    claim = ask(JPG)
+    dispatch = added(claim, ask(PNG))
+    dispatch.take(claim)
+    dispatch.stays_ready((0, 50, 5))
+    dispatch.add(ask(JPG), nobody)
+    assert [lane.cursor for lane in dispatch.searching()] == [(0, 50, 4)]
+    dispatch.add(ask(PNG), nobody)
+    assert [lane.cursor for lane in dispatch.searching()] == [(0, 50, 4)], "who waited saw the item and left it"
+
+
+def test_only_so_many_lanes_are_kept_without_claims() -> None:
+    dispatch = added(*(ask({"n": n}) for n in range(IDLE_LANES + 10)))
+    for each in list(dispatch._by_ask)[1:]:
+        dispatch.take(each)
+    dispatch.commit()
+    assert len(dispatch._lanes) == IDLE_LANES + 1
+    assert taker(dispatch, {"n": 0}), "the lane with a claim is not among the forgotten"
+
+
+# ── Time ──
+
+
+def test_claims_end_at_their_time_in_its_order() -> None:
+    answers = [somebody() for _ in range(4)]
+    dispatch = Dispatch()
+    for until, answer in zip((30, 10, 20, 0), answers, strict=True):
+        dispatch.add(ask(until=until), answer)
+    assert dispatch.next_end() == 10
+    assert dispatch.end(9) == []
+    assert dispatch.end(20) == [answers[1], answers[2]]
+    assert dispatch.next_end() == 30
+    assert dispatch.end(1_000) == [answers[0]]
+    assert dispatch.next_end() == 0
+    assert len(dispatch) == 1, "a claim without a time does not end by it"
+
+
+def test_the_end_of_a_claim_that_was_served_is_nobodys() -> None:
+    served, other = ask(until=10), ask(until=20)
+    dispatch = added(served, other)
+    dispatch.take(served)
+    assert dispatch.next_end() == 20
+    assert len(dispatch.end(10)) == 0
+
+
+def test_the_end_of_a_claim_that_was_served_is_passed_over() -> None:
+    served, other = ask(until=10), ask(until=20)
+    dispatch = added(served, other)
+    dispatch.take(served)
+    assert len(dispatch.end(20)) == 1
+
+
+def test_claims_that_do_not_wait_are_unanswered_once_their_lane_has_seen_all() -> None:
+    dispatch = Dispatch()
+    now, waiting = ask(), ask(until=10)
+    dispatch.add(now, nobody)
+    dispatch.add(waiting, nobody)
+    assert dispatch.unanswered() == []
+    for lane in dispatch.searching():
+        lane.cursor = END
+    assert dispatch.unanswered() == [now]
+
+
+def test_the_claims_of_a_socket_are_known() -> None:
+    mine, other, mine_too = ask(holder=7), ask(holder=8), ask(PNG, holder=7)
+    dispatch = added(mine, other, mine_too)
+    assert dispatch.of_holder(7) == [mine, mine_too]
+    dispatch.remove(mine)
+    dispatch.remove(mine_too)
+    assert dispatch.of_holder(7) == []
+    assert dispatch.of_holder(8) == [other]
+
+
+# ── A turn that fails ──
+
+
+def state(dispatch: Dispatch) -> list[tuple[Ask, int, int]]:
+    """The claims, oldest first: (claim, its age, how many it still takes)."""
+    waiting = sorted(dispatch._by_ask.values(), key=lambda each: each.number)
+    lanes = [list(lane.claims) for lane in dispatch._lanes.values()]
+    assert all(lane == sorted(lane) for lane in lanes), "a lane serves its oldest claim first"
+    assert sorted(number for lane in lanes for number in lane) == [each.number for each in waiting]
+    assert sorted(dispatch._by_number) == [each.number for each in waiting]
+    held = {holder: list(asks.values()) for holder, asks in dispatch._by_holder.items()}
+    assert {ask for asks in held.values() for ask in asks} == set(dispatch._by_ask)
+    return [(each.ask, each.number, each.left) for each in waiting]
+
+
+steps = st.lists(st.tuples(st.sampled_from(["add", "take", "remove", "end"]), st.integers(0, 9)), max_size=12)
+
+
+@given(before=steps, failed=steps)
+def test_a_rollback_undoes_it_all(before: list[tuple[str, int]], failed: list[tuple[str, int]]) -> None:
+    dispatch = Dispatch()
+
+    def do(step: str, number: int) -> None:
+        asks = list(dispatch._by_ask)
+        if step == "add":
+            dispatch.add(ask([None, JPG, PNG][number % 3], holder=7 + number % 2, count=1 + number % 3, until=number), nobody)
+        elif step == "end":
+            dispatch.end(number)
+        elif asks and step == "take":
+            dispatch.take(asks[number % len(asks)])
+        elif asks:
+            dispatch.remove(asks[number % len(asks)])
+
+    for step in before:
+        do(*step)
+    dispatch.commit()
+    was, ends = state(dispatch), dispatch.next_end()
+    for step in failed:
+        do(*step)
+    dispatch.rollback()
+    assert state(dispatch) == was
+    assert dispatch.next_end() == ends
+    assert all(lane.cursor == START for lane in dispatch._lanes.values()), "every lane looks anew"
+    dispatch.rollback()
+    assert state(dispatch) == was, "there is nothing more to undo"

@@ -1,0 +1,116 @@
+"""The committed leases in memory: who holds what, and when the sweep looks at what."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaseway_server.core.lifecycle import GraceEnd, LeaseEnd, Policy
+from leaseway_server.core.model import HTTP, NOBODY, Item
+from leaseway_server.runtime.leases import Leases, Start
+from support.model import LEASE, NOW, POLICY, held
+
+GRACE = 30_000
+START = Start(2, NOW, NOW + GRACE)
+MINE = START.holder(1)
+OTHERS = Start(1, 0, 0).holder(1)
+
+
+def lease(number: int = 1, **changes: object) -> Item:
+    """A lease of the item `number`, claimed by a socket of this start."""
+    return replace(held(id=f"{number:016x}", holder=MINE), **changes)  # type: ignore[arg-type]
+
+
+def leases_of(*items: Item, policy: Policy = POLICY) -> Leases:
+    leases = Leases(policy, START)
+    leases.update(items)
+    return leases
+
+
+def test_sockets_of_every_start_have_numbers_of_their_own() -> None:
+    numbers = {Start(epoch, 0, 0).holder(number) for epoch in range(1, 4) for number in range(1, 4)}
+    assert len(numbers) == 9
+    assert min(numbers) > HTTP
+
+
+def test_only_sockets_from_before_the_start_are_orphans() -> None:
+    assert START.orphaned(OTHERS)
+    assert not any(map(START.orphaned, (MINE, NOBODY, HTTP)))
+
+
+def test_what_a_socket_holds_follows_the_commits() -> None:
+    leases = leases_of(lease(1), lease(2), lease(3, holder=HTTP))
+    assert len(leases) == 3
+    assert leases.of_holder(MINE) == {f"{1:016x}", f"{2:016x}"}
+    leases.update([lease(1, holder=START.holder(2)), lease(2, status="pending", holder=NOBODY, lease_until=0)])
+    assert leases.of_holder(MINE) == frozenset()
+    assert leases.of_holder(START.holder(2)) == {f"{1:016x}"}
+    leases.update([lease(9, status="finished", holder=NOBODY)])
+    assert len(leases) == 2
+
+
+def test_a_lease_is_swept_at_its_end() -> None:
+    leases = leases_of(lease())
+    assert leases.next_end() == NOW + LEASE
+    assert leases.over(NOW + LEASE - 1, 10) == ()
+    assert leases.over(NOW + LEASE, 10) == (f"{1:016x}",)
+    assert leases.over(NOW + LEASE, 10) == (f"{1:016x}",), "until a commit ends it"
+    leases.update([lease(status="pending", holder=NOBODY)])
+    assert leases.over(NOW + LEASE, 10) == ()
+    assert leases.next_end() == 0
+
+
+def test_the_earliest_are_swept_first_and_no_more_than_asked_for() -> None:
+    leases = leases_of(*(lease(number, lease_until=NOW + 100 - number) for number in range(1, 6)))
+    assert leases.over(NOW + 100, 2) == (f"{5:016x}", f"{4:016x}")
+
+
+def test_a_renewed_lease_is_not_swept_at_its_old_end() -> None:
+    leases = leases_of(lease())
+    leases.update([lease(lease_until=NOW + 3 * LEASE)])
+    assert leases.over(NOW + 2 * LEASE, 10) == ()
+    assert leases.next_end() == NOW + 3 * LEASE
+
+
+def test_a_lease_that_ends_earlier_than_before_is_swept_then() -> None:
+    leases = leases_of(lease(lease_until=NOW + 3 * LEASE))
+    leases.update([lease(attempts=2)])
+    assert leases.over(NOW + LEASE, 10) == (f"{1:016x}",)
+
+
+def test_progress_by_may_end_it_first() -> None:
+    policy = Policy(LEASE, progress_by=4_000)
+    assert leases_of(lease(), policy=policy).next_end() == NOW + 4_000
+    assert leases_of(lease(progress_at=NOW + 9_000), policy=policy).next_end() == NOW + LEASE
+
+
+def test_after_a_start_the_sockets_of_before_have_the_grace() -> None:
+    item = lease(holder=OTHERS, started_at=NOW - 1)
+    leases = leases_of(item)
+    assert leases.next_end() == NOW + GRACE
+    assert leases.sweep_event(item) == GraceEnd(OTHERS)
+
+
+def test_a_lease_without_a_socket_keeps_its_end_over_a_start() -> None:
+    for holder in (HTTP, NOBODY):
+        item = lease(holder=holder, started_at=NOW - 1, lease_until=NOW + 1)
+        assert leases_of(item).next_end() == NOW + 1
+        assert leases_of(item).sweep_event(item) == LeaseEnd(NOW + GRACE)
+    assert leases_of().sweep_event(lease()) == LeaseEnd(0)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 60), st.integers(0, 3), st.booleans()), max_size=40))
+def test_it_always_agrees_with_the_rows(story: list[tuple[int, int, int, bool]]) -> None:
+    leases, rows = Leases(POLICY, START), {}
+    for number, ends, socket, open_ in story:
+        status = "processing" if open_ else "pending"
+        row = lease(number, status=status, holder=START.holder(socket), lease_until=NOW + ends)
+        rows[row.id] = row
+        leases.update([row])
+        held_now = [row for row in rows.values() if row.status == "processing"]
+        assert len(leases) == len(held_now)
+        assert leases.next_end() == min((row.lease_until for row in held_now), default=0)
+        for holder in {row.holder for row in rows.values()}:
+            assert leases.of_holder(holder) == {row.id for row in held_now if row.holder == holder}
+        due = [row.id for row in held_now if row.lease_until <= NOW + 30]
+        assert sorted(leases.over(NOW + 30, 99)) == sorted(due)
