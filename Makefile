@@ -11,6 +11,11 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CHECKED := server schemas clients tests
+PROCESSES ?= 2
+# The tests talk to this machine only, whatever proxy the installation needs.
+DIRECT := NO_PROXY='*' no_proxy='*'
+# Every Python that the tests start is measured too: the servers and workers that run as processes of their own.
+MEASURED := COVERAGE_PROCESS_START='$(CURDIR)/pyproject.toml' COVERAGE_FILE='$(CURDIR)/.coverage'
 
 help: ## this list
 	@echo 'make WHAT, where WHAT is one of'
@@ -19,9 +24,9 @@ help: ## this list
 demo: $(INSTALLED) ## pictures resized live, a worker killed, the server restarted; ONCE=1 ends after the show
 	@$(RUN)/python clients/examples/demo.py $(if $(filter-out 0,$(ONCE)),--once)
 
-test: lint browser ## lint, all tests, and how much of the code they reach
+test: lint browser ## lint, all tests, and how much of the code they reach; ARGS='-k …' goes to pytest
 	@rm -f .coverage .coverage.*
-	$(RUN)/coverage run -m pytest $(ARGS)
+	$(DIRECT) $(MEASURED) $(RUN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 	@$(RUN)/coverage combine --quiet
 	$(RUN)/coverage report
 	@echo 'The core and the stores are reached wholly, or this fails:'

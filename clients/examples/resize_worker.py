@@ -14,8 +14,7 @@ from typing import Any
 import click
 import resizing
 
-from leaseway import LeasewayError, Permanent, Worker
-from leaseway.job import ThreadJob
+from leaseway import LeasewayError, Permanent, ThreadAttempt, Worker
 
 logger = logging.getLogger("resize")
 
@@ -25,11 +24,11 @@ def make_worker(url: str, *, token: str | None = None, name: str | None = None, 
     worker = Worker(url, token=token, name=name)
 
     @worker.handler
-    def resize(item: dict[str, Any], job: ThreadJob) -> dict[str, Any]:
-        logger.info("began %s attempt %d", job.id, job.attempts)
+    def resize(item: dict[str, Any], attempt: ThreadAttempt) -> dict[str, Any]:
+        logger.info("began %s attempt %d", attempt.id, attempt.attempts)
 
         def step(percent: int, stage: str) -> None:
-            job.progress({"percent": percent, "stage": stage})
+            attempt.progress({"percent": percent, "stage": stage})
             time.sleep(pace)
 
         try:
@@ -45,7 +44,7 @@ def make_worker(url: str, *, token: str | None = None, name: str | None = None, 
             image = resizing.encode(small, item["format"])
         except resizing.BadPicture as bad:
             raise Permanent(str(bad), code="bad-picture") from None
-        logger.info("done %s attempt %d", job.id, job.attempts)
+        logger.info("done %s attempt %d", attempt.id, attempt.attempts)
         return {
             "image": image,
             "width": small.width,

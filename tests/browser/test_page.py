@@ -1,6 +1,5 @@
 """The page at the server's address, in a real browser, with a real server and a real worker."""
 
-import importlib
 import io
 import json
 from collections.abc import AsyncIterator
@@ -11,12 +10,10 @@ import pytest
 from PIL import Image
 from playwright.async_api import FilePayload, Locator, expect
 
-from leaseway import Worker
-from leaseway.job import Job
+from leaseway import Attempt, Worker
 from support.browser import Tab, open_tab
+from support.examples import load_example
 from support.server import TestServer, open_queue, resize_queue, running_server
-
-EXAMPLES = Path(__file__).parents[2] / "clients" / "examples"
 
 
 @pytest.fixture
@@ -36,8 +33,7 @@ async def server(tmp_path: Path) -> AsyncIterator[TestServer]:
 @pytest.fixture
 def resize_worker(server: TestServer, monkeypatch: pytest.MonkeyPatch) -> Worker:
     """The worker of the examples."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    worker = importlib.import_module("resize_worker").make_worker(f"{server.ws_url}/resize", name="box")
+    worker = load_example("resize_worker", monkeypatch).make_worker(f"{server.ws_url}/resize", name="box")
     assert isinstance(worker, Worker)
     return worker
 
@@ -130,8 +126,8 @@ async def test_text_of_an_item_or_a_result_never_becomes_html(tab: Tab, tmp_path
         worker = Worker(f"{server.ws_url}/demo", name=evil)
 
         @worker.handler
-        async def echo(item: Any, job: Job) -> Any:
-            await job.progress({"percent": 50, "stage": evil})
+        async def echo(item: Any, attempt: Attempt) -> Any:
+            await attempt.progress({"percent": 50, "stage": evil})
             return {evil: item, "error": {"message": evil}}
 
         await open_page(tab, server)

@@ -15,7 +15,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from leaseway.connection import Outside
 from support.wire import Socket, check_client, check_server
 
-A, B, C = "a" * 16, "b" * 16, "c" * 16
+A, B = "a" * 16, "b" * 16
 LEASE_MS = 300_000
 Message = dict[str, Any]
 

@@ -1,14 +1,12 @@
-"""Client and worker against the real server: the whole way, every end, lost sockets, a restart, rights."""
+"""Client and worker against the real server: the whole way, every end, what is refused, rights."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from client.real_scene import Gate, Item, demo, gated
 from leaseway import (
     Attempt,
     Cancelled,
@@ -25,83 +23,11 @@ from leaseway import (
     UnknownItem,
     View,
     Worker,
-    transport,
     watch_state,
 )
-from leaseway.connection import Endpoint, Outside
-from leaseway.transport import WebSocket
 from support.server import open_queue, resize_queue, running_server
 
-Item = Any
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
-
-
-class Wire:
-    """The way to a server that moves when it restarts; it can be cut, and kept cut."""
-
-    def __init__(self, base: str = "") -> None:
-        self.base = base
-        self.free = asyncio.Event()
-        self.free.set()
-        self._sockets: list[WebSocket] = []
-
-    async def dial(self, endpoint: Endpoint, max_bytes: int) -> WebSocket:
-        """Dials the same path at where the server is now."""
-        await self.free.wait()
-        path = endpoint.url.split("/", 3)[3]
-        socket = await transport.dial(Endpoint(f"{self.base}/{path}", endpoint.token), max_bytes)
-        self._sockets.append(socket)
-        return socket
-
-    def cut(self) -> None:
-        """Ends the newest socket without a word; no other opens before the wire is `free`."""
-        self.free.clear()
-        self._sockets[-1]._connection.transport.abort()
-
-    def outside(self) -> Outside:
-        """The world with this wire in it, and short pauses."""
-        return Outside(dial=self.dial, chance=lambda: 0.01)
-
-
-class Gate:
-    """A handler's work: it begins, and ends when it is let go."""
-
-    def __init__(self) -> None:
-        self.runs: list[tuple[str, int]] = []
-        self.begun = asyncio.Event()
-        self.cancelled = asyncio.Event()
-        self.go = asyncio.Event()
-
-    async def pass_through(self, job: Attempt) -> Item:
-        """Works on one item."""
-        self.runs.append((job.id, job.attempts))
-        self.begun.set()
-        try:
-            await self.go.wait()
-        except asyncio.CancelledError:
-            self.cancelled.set()
-            raise
-        return {"attempts": job.attempts}
-
-
-def gated(url: str, gate: Gate, outside: Outside | None = None, name: str = "box") -> Worker:
-    """A worker that works behind a gate."""
-    worker = Worker(url, name=name, outside=outside)
-
-    @worker.handler
-    async def work(item: Item, job: Attempt) -> Item:
-        return await gate.pass_through(job)
-
-    return worker
-
-
-@asynccontextmanager
-async def demo(folder: Path, **keys: str) -> AsyncIterator[tuple[str, Client]]:
-    """The open queue `demo` on a real server, and a client of it."""
-    async with running_server(folder, open_queue(**keys)) as server:
-        url = f"{server.ws_url}/demo"
-        async with Client(url) as queue:
-            yield url, queue
 
 
 async def ends(url: str, queue: Client, raised: Exception) -> Any:
@@ -277,86 +203,6 @@ async def test_a_cancelled_item_stops_its_handler(tmp_path: Path) -> None:
             await gate.cancelled.wait()
             with pytest.raises(Cancelled):
                 await job.result(timeout=20)
-
-
-async def test_a_handler_outlives_its_lease_many_times_over(tmp_path: Path) -> None:
-    """The lease is shorter than the work: it is renewed by itself, and the item is never handed out again."""
-    server_keys = '[server]\nping_interval = "300ms"\nping_timeout = "200ms"\n'
-    async with running_server(tmp_path, server_keys + open_queue(lease='"600ms"')) as server:
-        url, gate = f"{server.ws_url}/demo", Gate()
-        async with Client(url) as queue, gated(url, gate), gated(url, gate):
-            job = await queue.post({})
-            await gate.begun.wait()
-            assert job.id == gate.runs[0][0]
-            with pytest.raises(TimeoutError):
-                await job.result(timeout=2.0)
-            gate.go.set()
-            assert await job.result(timeout=20) == {"attempts": 1}
-        assert len(gate.runs) == 1
-
-
-async def seen(views: AsyncIterator[View], status: str) -> None:
-    """Watches until this status is shown."""
-    async for view in views:
-        if view.status == status:
-            return
-    raise AssertionError(f"the watch ended before {status}")
-
-
-async def test_a_cut_worker_resumes_and_no_attempt_is_spent(tmp_path: Path) -> None:
-    async with running_server(tmp_path, open_queue()) as server:
-        url, gate, wire = f"{server.ws_url}/demo", Gate(), Wire(server.ws_url)
-        async with Client(url) as queue, gated(url, gate, wire.outside()):
-            job = await queue.post({})
-            views = job.watch(timeout=20)
-            await seen(views, "processing")
-            for _ in range(3):
-                wire.cut()
-                await seen(views, "pending")
-                wire.free.set()
-                await seen(views, "processing")
-            gate.go.set()
-            assert await job.result(timeout=20) == {"attempts": 1}
-            assert job.view is not None
-            assert job.view.attempts == 1
-        assert gate.runs == [(job.id, 1)]
-
-
-async def test_an_item_that_another_took_stops_the_first_handler(tmp_path: Path) -> None:
-    async with running_server(tmp_path, open_queue()) as server:
-        url, wire = f"{server.ws_url}/demo", Wire(server.ws_url)
-        first, second = Gate(), Gate()
-        async with Client(url) as queue, gated(url, first, wire.outside()):
-            job = await queue.post({})
-            await first.begun.wait()
-            async with gated(url, second):
-                wire.cut()
-                await second.begun.wait()
-                wire.free.set()
-                await first.cancelled.wait()
-                second.go.set()
-                assert await job.result(timeout=20) == {"attempts": 2}
-        assert (first.runs, second.runs) == ([(job.id, 1)], [(job.id, 2)])
-
-
-async def test_a_restart_costs_no_attempt_and_nobody_notices(tmp_path: Path) -> None:
-    gate, wire = Gate(), Wire()
-    async with AsyncExitStack() as people:
-        async with running_server(tmp_path, open_queue()) as server:
-            wire.base = server.ws_url
-            queue = await people.enter_async_context(Client(f"{wire.base}/demo", outside=wire.outside()))
-            await people.enter_async_context(gated(f"{wire.base}/demo", gate, wire.outside()))
-            job = await queue.post({})
-            await gate.begun.wait()
-            waiting = asyncio.create_task(job.result(timeout=30))
-        gate.go.set()
-        async with running_server(tmp_path, open_queue()) as server:
-            wire.base = server.ws_url
-            assert await waiting == {"attempts": 1}
-            assert await (await queue.post({})).result(timeout=20) == {"attempts": 1}
-            await people.aclose()
-    assert gate.runs[0] == (job.id, 1)
-    assert len(gate.runs) == 2
 
 
 async def test_an_unknown_item_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

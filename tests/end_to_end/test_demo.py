@@ -10,7 +10,8 @@ from pathlib import Path
 
 from PIL import Image
 
-DEMO = Path(__file__).parents[2] / "clients" / "examples" / "demo.py"
+from support.examples import EXAMPLES
+
 PROC = Path("/proc")
 
 
@@ -19,7 +20,7 @@ async def demo(*options: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """The demo with its output in a pipe, quick and without a terminal."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        str(DEMO),
+        str(EXAMPLES / "demo.py"),
         "--pace=0.05",
         *options,
         stdout=asyncio.subprocess.PIPE,

@@ -25,8 +25,8 @@ class Faults:
 
     at_commit: list[Fault | None] = field(default_factory=list)
     maintain: StoreFull | StoreLost | None = None
-    commits: int = 0
-    """How many commits were kept."""
+    commits: list[bool] = field(default_factory=list)
+    """The commits that were kept: whether each was to be durable."""
 
 
 class FaultyStore:
@@ -41,7 +41,7 @@ class FaultyStore:
     async def turn(self, *, durable: bool) -> AsyncIterator[Turn]:
         """A transaction of the store, which fails as told."""
         async with self.store.turn(durable=durable) as turn:
-            yield FaultyTurn(turn, self.faults)
+            yield FaultyTurn(turn, self.faults, durable)
 
     async def leases(self) -> list[Item]:
         """As the store has them."""
@@ -61,8 +61,9 @@ class FaultyStore:
 class FaultyTurn:
     """A turn of which `insert` and `commit` may fail; all else is the turn's own."""
 
-    def __init__(self, turn: Turn, faults: Faults) -> None:
+    def __init__(self, turn: Turn, faults: Faults, durable: bool) -> None:
         self._turn = turn
+        self._durable = durable
         self._faults = faults
         self.load = turn.load
         self.time = turn.time
@@ -95,4 +96,4 @@ class FaultyTurn:
                 await self._turn.commit()
                 raise StoreLost("lost after it was written")
         await self._turn.commit()
-        self._faults.commits += 1
+        self._faults.commits.append(self._durable)

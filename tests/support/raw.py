@@ -1,6 +1,6 @@
 """A WebSocket client of bare frames: it can say what no decent library would, and can be silent, deaf or gone.
 
-Owns bytes and nothing of Leaseway. Each wait ends with an error after `PATIENCE`, so that a test fails and does not hang.
+Owns bytes and nothing of Leaseway. Each wait ends with an error after `PATIENCE`, so that a test fails and hangs never.
 """
 
 import asyncio
@@ -41,7 +41,10 @@ class RawFrame:
 
 
 class RawSocket:
-    """One connection, past the handshake. Nothing is answered by itself: no pong, no close."""
+    """One connection, past the handshake. Nothing is answered by itself: no pong, no close.
+
+    What nobody asks for with `next` or `hear` is left in the buffers between us: a socket that is not asked is deaf.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -83,30 +86,20 @@ class RawSocket:
         return json.loads(frame.data)
 
     async def closed(self) -> int:
-        """Reads to the end, and gives the close code; 1006 where there was no close frame."""
+        """Reads to the end, says goodbye too, and gives the close code; 1006 where there was no close frame."""
         code = 1006
         try:
             while True:
                 frame = await self.next()
-                code = frame.close_code if frame.opcode == CLOSE else code
+                if frame.opcode == CLOSE:
+                    code = frame.close_code
+                    self.frame(CLOSE, frame.data)
         except (asyncio.IncompleteReadError, ConnectionError):
             return code
-
-    def deafen(self) -> None:
-        """Stops reading, at once: what the server says fills the buffers between us."""
-        _transport(self.writer).pause_reading()
-
-    def undeafen(self) -> None:
-        """Reads again."""
-        _transport(self.writer).resume_reading()
 
     def cut(self) -> None:
         """Ends the connection without a word."""
         self.writer.transport.abort()
-
-
-def _transport(writer: asyncio.StreamWriter) -> asyncio.Transport:
-    return writer.transport
 
 
 def _masked(data: bytes, key: bytes) -> bytes:

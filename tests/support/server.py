@@ -12,6 +12,7 @@ from pathlib import Path
 from leaseway_schemas import example_folder
 from leaseway_server.__main__ import Running
 from leaseway_server.config import load_config
+from leaseway_server.core.access import Right
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.store.access import AccessStore
@@ -61,7 +62,7 @@ async def running_server(
     folder: Path,
     toml: str | None = None,
     *,
-    users: Mapping[str, Sequence[str]] | None = None,
+    users: Mapping[str, Sequence[Right]] | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[TestServer]:
     """Serves `toml` (None: the open queue `demo`) with its data in `folder`; each user gets a token of its name.

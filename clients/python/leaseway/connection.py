@@ -127,6 +127,7 @@ class Link(Generic[E]):
                 await self._converse()
             except SocketClosed as closed:
                 if refused := FINAL.get(closed.code):
+                    logger.critical("not let in at %s (%s)", self.endpoint.url, closed)
                     raise refused(f"{self.endpoint.url}: {closed}") from None
                 failures = 1 if self._outside.clock() - began >= STEADY else failures + 1
                 await self._back_off(failures, closed)

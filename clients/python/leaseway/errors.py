@@ -19,7 +19,7 @@
     ├── Permanent                this item can never succeed
     └── Release                  give the item back, at no charge
 
-An error never holds a token or a URL. Nothing but errors lives here.
+An error never holds a token. Nothing but errors lives here.
 """
 
 from __future__ import annotations

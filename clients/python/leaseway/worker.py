@@ -84,9 +84,8 @@ class Worker:
         self.name = _own_name(name or socket.gethostname())
         self._grace = grace
         self._state = WorkerState(self.name, concurrency, criteria)
-        endpoint = Endpoint.of(url, "work", token)
-        self._link = Link(endpoint, self._state, self._on_events, outside or Outside())
-        self._clock = (outside or Outside()).clock
+        self._outside = outside or Outside()
+        self._link = Link(Endpoint.of(url, "work", token), self._state, self._on_events, self._outside)
         self._handler: Handler | None = None
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="leaseway")
         self._running: dict[Lease, _Running] = {}
@@ -210,7 +209,7 @@ class Worker:
     def _ended(self, lease: Lease) -> None:
         running = self._running.pop(lease)
         outcome = running.if_cancelled if running.task.cancelled() else running.task.result()
-        self._state.settle(lease, outcome, self._clock())
+        self._state.settle(lease, outcome, self._outside.clock())
         self._note_quiet()
         self._link.wake()
 

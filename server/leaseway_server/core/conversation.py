@@ -15,7 +15,7 @@ import orjson
 from leaseway_server.core.commands import Command, Failed, Outcome
 from leaseway_server.core.errors import BadJson, BadMessage, LimitReached, Refused
 from leaseway_server.core.jsontext import Json, JsonRefused, parse
-from leaseway_server.core.members import Members, an_object, flag, name_of
+from leaseway_server.core.members import NAME_LIMIT, Members, an_object, flag, name_of
 from leaseway_server.core.queue import Queue
 
 PROTOCOL: Final = 1
@@ -199,6 +199,8 @@ def _join(messages: list[bytes]) -> bytes:
 
 def _ref(members: Members) -> Ref:
     ref = members.get("ref")
-    if ref is not None and (isinstance(ref, bool) or not isinstance(ref, str | int)):
-        raise BadMessage("ref must be a text or an integer", path="/ref")
+    if ref is None or (isinstance(ref, int) and not isinstance(ref, bool)):
+        return ref
+    if not isinstance(ref, str) or len(ref) > NAME_LIMIT:
+        raise BadMessage(f"ref must be an integer, or a text of at most {NAME_LIMIT} characters", path="/ref")
     return ref

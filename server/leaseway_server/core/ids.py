@@ -44,9 +44,6 @@ class IdPermutation:
 
 
 def _number(item_id: str) -> int | None:
-    if len(item_id) != 16 or not item_id.isascii() or not item_id.isalnum() or item_id != item_id.lower():
+    if len(item_id) != 16 or item_id.strip("0123456789abcdef"):
         return None
-    try:
-        return int(item_id, 16)
-    except ValueError:
-        return None
+    return int(item_id, 16)

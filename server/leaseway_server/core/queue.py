@@ -23,6 +23,7 @@ class Limits:
     ids: int = 10_000
     subscriptions: int = 10_000
     count: int = 1_000
+    waiting_claims: int = 10_000
     wait_ms: int = 600_000
 
     @property

@@ -41,6 +41,7 @@ class WorkSession(Conversation):
         self.holder = holder
         self.user = user
         self._wants_cancel = False
+        self._parked = 0
         self._fences: dict[str, int] = {}
         self._reporter = Reporter(holder, user, self._fences.get, chance)
 
@@ -58,6 +59,7 @@ class WorkSession(Conversation):
             exchange.command = ask
             exchange.left = ask.count
             exchange.ordered = not ask.wait_ms
+            self._park(exchange)
         elif verb == "unclaim":
             exchange.command = Withdraw(self.holder)
         elif verb == "resume":
@@ -67,6 +69,20 @@ class WorkSession(Conversation):
                 exchange.id = str(value["id"])  # An `error` names the item too.
             exchange.command = parse_report(verb, value, self.queue, self._reporter)
         yield self._begin(exchange)
+
+    def _park(self, exchange: Exchange) -> None:
+        """Counts the claims that wait."""
+        if exchange.ordered:
+            return
+        if self._parked == self.queue.limits.waiting_claims:
+            raise LimitReached(f"a socket has at most {self._parked} claims waiting")
+        self._parked += 1
+
+    def settle(self, exchange: Exchange, outcome: Outcome) -> None:
+        """Takes an outcome of the exchange's command."""
+        super().settle(exchange, outcome)
+        if exchange.left == 0 and not exchange.ordered:
+            self._parked -= 1
 
     def _resume(self, value: Json) -> ResumeLeases:
         resume = an_object(value, "resume")

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -15,7 +16,6 @@ from leaseway_server.core.commands import Answer, Change, Command, Drop, Failed,
 from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.errors import StoreFull, StoreLost, Unavailable
 from leaseway_server.core.lifecycle import Fetch, Progress, Renew, Result, loss
-from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.hub import Hub
@@ -214,6 +214,8 @@ class Engine:
     # ── One attempt, and what happens when it fails ──
 
     async def _attempt(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> None:
+        if self._lost is not None:
+            return  # Nothing that comes after the doubtful commit may be done or answered.
         try:
             work = await self._turn(submissions, sweeps, dispatching=dispatching)
         except StoreFull as full:
@@ -251,39 +253,31 @@ class Engine:
         for answer, finish in work.outcomes:
             self._tell(answer, finish())
         for before, after in changes:
-            self._tell_loss(before, after)
+            if before is not None and before.holder in self._on_loss and (reason := loss(before, after)):
+                self._safely(partial(self._on_loss[before.holder], after.id, reason))
         shown = (after for before, after in changes if before is None or before.rev != after.rev)
-        self.hub.publish(shown, work.now)
+        self._safely(partial(self.hub.publish, shown, work.now))
 
     def _tell(self, answer: Answer, outcome: Outcome) -> None:
-        try:
-            answer(outcome)
-        except Exception:  # noqa: BLE001  A fault of one who is told must not keep it from the others.
-            _log.exception("an answer could not be given", extra={"queue": self.queue.name})
+        self._safely(partial(answer, outcome))
 
-    def _tell_loss(self, before: Item | None, after: Item) -> None:
-        reason = loss(before, after) if before is not None and before.holder in self._on_loss else ""
-        if before is not None and reason:
-            self._on_loss[before.holder](after.id, reason)
+    def _safely(self, tell: Callable[[], None]) -> None:
+        """A fault of one who is told must not keep it from the others, nor end the engine."""
+        try:
+            tell()
+        except Exception:  # noqa: BLE001  Whatever it was, it is told in the log.
+            _log.exception("an answer could not be given", extra={"queue": self.queue.name})
 
     async def _without_space(self, submissions: Sequence[Submission], full: StoreFull) -> None:
         """Refuses what cannot be written, answers what only reads, and keeps what must be done until there is space."""
         _log.error("a turn could not be written", extra={"queue": self.queue.name, "fault": str(full)})
-        self._blocked_until = self.clock.now() + RETRY_MS
+        self._pause()
         refused = Failed(Unavailable("the server cannot write at the moment (no space?); nothing of this was done"))
-        kept = []
-        reads = []
-        for submission in submissions:
-            if isinstance(submission.command, Read):
-                reads.append(submission)
-            elif isinstance(submission.command, Drop) or _stamps(submission.command):
-                kept.append(submission)
-            else:
-                self._tell(submission.answer, refused)
+        reads = [submission for submission in submissions if isinstance(submission.command, Read)]
+        self._refuse([submission for submission in submissions if submission not in reads], refused)
         for ask in self._dispatch.unanswered(searched=False):  # Those that wait stay, and time out.
             self._tell(self._dispatch.remove(ask), refused)
         self._dispatch.commit()
-        self._kept += kept
         if reads:
             await self._attempt(reads, Sweeps(), dispatching=False)
 
@@ -295,9 +289,22 @@ class Engine:
             await self._attempt(submissions[middle:], Sweeps(), dispatching=False)
         elif submissions:
             refused = Failed(Unavailable("the server failed at this request; nothing of it was done"))
-            self._tell(submissions[0].answer, refused)
+            self._refuse(submissions, refused)
         else:
-            self._blocked_until = self.clock.now() + RETRY_MS
+            self._pause()  # A sweep or a claim is at fault: what clients say goes on meanwhile.
+
+    def _pause(self) -> None:
+        """For a while nothing is swept, handed out or tried again by itself."""
+        self._blocked_until = self.clock.now() + RETRY_MS
+
+    def _refuse(self, submissions: Sequence[Submission], refused: Failed) -> None:
+        """Answers them so; what nobody waits for, but must be done, is kept and tried again."""
+        for submission in submissions:
+            if _must_be_done(submission.command):
+                self._kept.append(submission)
+                self._pause()
+            else:
+                self._tell(submission.answer, refused)
 
     async def _maintain(self) -> None:
         try:
@@ -321,8 +328,9 @@ def _bytes(command: Command) -> int:
     return 0
 
 
-def _stamps(command: Command) -> bool:
-    return isinstance(command, Change) and isinstance(command.event, Fetch)
+def _must_be_done(command: Command) -> bool:
+    """A lost socket and a stamp: nobody would say them again."""
+    return isinstance(command, Drop) or (isinstance(command, Change) and isinstance(command.event, Fetch))
 
 
 def _light(submission: Submission) -> bool:

@@ -19,6 +19,9 @@ EXTENSION: Final = "leaseway.wire"
 LATE_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 5.0
 INVALID_UTF8: Final = 1007
+TOO_MANY: Final = 1008
+FRAGMENTS: Final = 1_024
+"""A message may come in so many frames: of 1 KiB each at the usual limit."""
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
@@ -47,6 +50,22 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self.read_paused and self.queue.empty():
             self.read_paused = False
             self.transport.resume_reading()
+
+    def handle_cont(self, event: Frame) -> None:
+        """A further fragment. Their number is bounded too: a million of one byte, or any of none, pass by the size."""
+        if self.close_sent:
+            return
+        if len(self.frames) == FRAGMENTS:
+            self.conn.fail(TOO_MANY, f"a message in more than {FRAGMENTS} fragments")
+            self.handle_parser_exception()
+            return
+        super().handle_cont(event)
+
+    def handle_ping(self) -> None:
+        """Pongs for a peer that does not read them are dropped, or its pings would fill our memory."""
+        pongs = b"".join(self.conn.data_to_send())
+        if self.writable.is_set():
+            self.transport.write(pongs)
 
     def send_receive_event_to_app(self) -> None:
         """A whole message came."""

@@ -21,9 +21,9 @@ from leaseway_server.web.protocol import CLOSE_SECONDS, EXTENSION, SocketProtoco
 BINARY: Final = 1003
 FAULT: Final = 1011
 RESTART: Final = 1012
-TOO_SLOW: Final = 1013
-BACKLOG: Final = 50_000
-"""A client that has so many answers waiting does not read them."""
+MOST_UNANSWERED: Final = 4_096
+"""While so many of a client's messages wait for an answer, or answers to be taken, no more are read. One that never
+takes them answers no ping either, and is cut off."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +41,7 @@ class Socket(ABC):
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._held_back = False
         self._closing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
@@ -84,7 +85,9 @@ class Socket(ABC):
         """The socket ended."""
 
     def _take(self, text: bytes) -> None:
-        """A text frame came."""
+        """A text frame came. Once the socket closes nothing is taken any more."""
+        if self._closing is not None:
+            return
         try:
             for exchange in self.session.receive(text):
                 assert exchange.command is not None
@@ -94,8 +97,7 @@ class Socket(ABC):
             self._close_soon(FAULT, "the server failed at this message")
         if self.session.has_outgoing:
             self.wake()
-        if self.session.backlog > BACKLOG:
-            self._close_soon(TOO_SLOW, "answers are not read")
+        self._hold_back()
 
     def _answered(self, exchange: Exchange, outcome: Outcome) -> None:
         self.session.settle(exchange, outcome)
@@ -110,12 +112,23 @@ class Socket(ABC):
                 if frames:
                     await self._wire.write(frames)
                     self.sent()
+                self._read_on()
                 if not self._wake.is_set():
                     self._idle.set()
         except ClientDisconnected:
             return  # The reader sees the end too, and does what is to be done.
         finally:
             self._idle.set()
+
+    def _hold_back(self) -> None:
+        if not self._held_back and self.session.backlog > MOST_UNANSWERED:
+            self._held_back = True
+            self._wire.transport.pause_reading()
+
+    def _read_on(self) -> None:
+        if self._held_back and self.session.backlog < MOST_UNANSWERED // 2 and not self._wire.transport.is_closing():
+            self._held_back = False
+            self._wire.transport.resume_reading()
 
     def _close_soon(self, code: int, reason: str) -> None:
         if self._closing is None:

@@ -1,0 +1,483 @@
+"""The SQLite store as `store/base.py` promises it: turns, numbers, columns, indexes, and how it is made durable."""
+
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leaseway_server.core.errors import StoreFull
+from leaseway_server.core.lifecycle import Claim, Event, Result, apply, create
+from leaseway_server.core.model import START, Item, NewItem
+from leaseway_server.store.queries import load_migrations, load_queries
+from leaseway_server.store.sqlite import files
+from leaseway_server.store.sqlite import store as store_module
+from leaseway_server.store.sqlite.files import PACKAGE
+from leaseway_server.store.sqlite.store import COLUMNS, RESERVE, SQL, SqliteStore
+from support.model import NOW, POLICY
+
+UNKNOWN = "00000000000000a1"
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    """A new store; its clock stands at `NOW`."""
+    store = SqliteStore.open(tmp_path / "queue.db", lambda: NOW)
+    yield store
+    await store.close()
+
+
+async def reopened(store: SqliteStore) -> SqliteStore:
+    """The same file, opened anew."""
+    path = Path(store.connection.execute("PRAGMA database_list").fetchone()[2])
+    await store.close()
+    return SqliteStore.open(path, lambda: NOW)
+
+
+async def posted(store: SqliteStore, *posts: NewItem, durable: bool = True) -> list[Item]:
+    """Items that were inserted in one turn."""
+    async with store.turn(durable=durable) as turn:
+        ids = await turn.new_ids(len(posts))
+        items = [create(new, item_id, seq, NOW, POLICY) for new, (seq, item_id) in zip(posts, ids, strict=True)]
+        await turn.insert(items)
+        await turn.commit()
+    return items
+
+
+async def changed(store: SqliteStore, item: Item, event: Event, *, durable: bool = True) -> Item:
+    """The item after an event, saved in a turn of its own."""
+    async with store.turn(durable=durable) as turn:
+        before = (await turn.load([item.id]))[item.id]
+        after = apply(before, event, NOW, POLICY)
+        assert isinstance(after, Item), after
+        await turn.save([(before, after)])
+        await turn.commit()
+    return after
+
+
+async def loaded(store: SqliteStore, item_id: str) -> Item:
+    """The item as it is stored, with its body and result."""
+    async with store.turn(durable=False) as turn:
+        item = (await turn.load([item_id]))[item_id]
+        await turn.read_bodies([item])
+        await turn.read_results([item])
+    return item
+
+
+def count(store: SqliteStore, sql: str) -> int:
+    """A number from the file."""
+    (number,) = store.connection.execute(sql).fetchone()
+    return int(number)
+
+
+@contextmanager
+def statements(store: SqliteStore) -> Iterator[list[str]]:
+    """The statements that are executed, each after the name of its thread."""
+    seen: list[str] = []
+    store.connection.set_trace_callback(lambda sql: seen.append(f"{threading.current_thread().name}: {sql}"))
+    yield seen
+    store.connection.set_trace_callback(None)
+
+
+# ── Rows ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_is_inserted_is_loaded_without_body_and_result(store: SqliteStore) -> None:
+    new = NewItem('{"a":1}', posted_by="ann", priority=3, delay_ms=5, ttl_ms=99, max_attempts=2, meta='{"t":1}')
+    (item,) = await posted(store, new)
+    async with store.turn(durable=False) as turn:
+        assert await turn.load([item.id]) == {item.id: replace(item, body="")}
+    assert await loaded(store, item.id) == item
+
+
+@pytest.mark.parametrize("body", ['"\\u0000"', "1e200000", '{"a":1,"b":[true,null]}', '"\U0001f600 \\"\'"', "18446744073709551615"])
+async def test_bodies_and_results_come_back_byte_for_byte(store: SqliteStore, body: str) -> None:
+    (item,) = await posted(store, NewItem(body))
+    await changed(store, item, Result(body, None))
+    after = await loaded(store, item.id)
+    assert (after.body, after.result) == (body, body)
+
+
+async def test_every_column_is_stored_and_loaded(store: SqliteStore) -> None:
+    (item,) = await posted(store, NewItem("1"))
+    other: Any = {
+        name: (getattr(item, name) + 1 if isinstance(getattr(item, name), int) else f"another {name}")
+        for name in COLUMNS
+        if name not in ("seq", "status")
+    }
+    after = replace(item, status="processing", **other)
+    async with store.turn(durable=True) as turn:
+        await turn.save([(item, after)])
+        await turn.commit()
+    assert await loaded(store, item.id) == after
+
+
+async def test_columns_are_the_tables_and_the_items(store: SqliteStore) -> None:
+    table = tuple(row[1] for row in store.connection.execute("PRAGMA table_info(item)"))
+    assert table == COLUMNS
+    assert set(Item.__slots__) == {"id", "body", "result", *COLUMNS}
+
+
+async def test_unknown_ids_are_not_loaded(store: SqliteStore) -> None:
+    async with store.turn(durable=False) as turn:
+        assert await turn.load([UNKNOWN, "no id", ""]) == {}
+        assert await turn.load([]) == {}
+
+
+async def test_a_save_writes_only_the_columns_that_differ(store: SqliteStore) -> None:
+    one, two = await posted(store, NewItem("1"), NewItem("2"))
+    one, two = await changed(store, one, Claim(2, "box", "w")), await changed(store, two, Claim(2, "box", "w"))
+    with statements(store) as seen:
+        async with store.turn(durable=False) as turn:
+            renewed = [(each, replace(each, lease_until=each.lease_until + 1)) for each in (one, two)]
+            await turn.save([*renewed, (one, one)])
+            await turn.commit()
+    updates = [sql for sql in seen if "UPDATE" in sql]
+    assert len(updates) == 2
+    assert all("SET lease_until = " in sql and "," not in sql for sql in updates)
+
+
+async def test_a_result_is_kept_beside_its_item_once(store: SqliteStore) -> None:
+    (item,) = await posted(store, NewItem('"body"'))
+    assert count(store, "SELECT count(*) FROM result") == 0
+    finished = await changed(store, item, Result('"result"', None))
+    async with store.turn(durable=True) as turn:
+        await turn.save([(finished, replace(finished, result="", fetched_at=NOW))])
+        await turn.commit()
+    assert (await loaded(store, item.id)).result == '"result"'
+    assert store.connection.execute("SELECT seq, value FROM body").fetchall() == [(item.seq, '"body"')]
+    assert store.connection.execute("SELECT seq, value FROM result").fetchall() == [(item.seq, '"result"')]
+
+
+async def test_an_item_may_end_in_the_turn_of_its_post(store: SqliteStore) -> None:
+    async with store.turn(durable=True) as turn:
+        ((seq, item_id),) = await turn.new_ids(1)
+        after = apply(create(NewItem("1"), item_id, seq, NOW, POLICY), Result('"r"', None), NOW, POLICY)
+        assert isinstance(after, Item)
+        await turn.insert([after])
+        await turn.commit()
+    assert await loaded(store, item_id) == after
+
+
+async def test_the_turns_time_is_the_clocks(store: SqliteStore) -> None:
+    async with store.turn(durable=False) as turn:
+        assert await turn.time() == NOW
+
+
+# ── Turns ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_turn_that_is_left_without_commit_is_undone(store: SqliteStore) -> None:
+    (item,) = await posted(store, NewItem("1"))
+    async with store.turn(durable=True) as turn:
+        await turn.save([(item, replace(item, rank=-5))])
+    assert await loaded(store, item.id) == item
+    with pytest.raises(RuntimeError, match="of the turn"):
+        async with store.turn(durable=True) as turn:
+            await turn.save([(item, replace(item, rank=-5))])
+            raise RuntimeError("a fault of the turn")
+    assert await loaded(store, item.id) == item
+    assert not store.connection.in_transaction
+
+
+async def test_a_fault_of_the_data_passes_as_it_is(store: SqliteStore) -> None:
+    (item,) = await posted(store, NewItem("1"))
+    with pytest.raises(sqlite3.IntegrityError):
+        async with store.turn(durable=True) as turn:
+            await turn.insert([item])
+    with pytest.raises(OverflowError):
+        async with store.turn(durable=True) as turn:
+            await turn.save([(item, replace(item, due_at=2**63))])
+    assert await loaded(store, item.id) == item
+
+
+@pytest.mark.parametrize(("durable", "synchronous"), [(True, 2), (False, 1), (True, 2)])
+async def test_turns_are_synced_as_they_must_be(store: SqliteStore, durable: bool, synchronous: int) -> None:
+    for each in (not durable, durable):
+        await posted(store, NewItem("1"), durable=each)
+    assert count(store, "PRAGMA synchronous") == synchronous
+    async with store.turn(durable=durable):
+        assert count(store, "PRAGMA synchronous") == synchronous
+
+
+async def test_a_store_begins_with_full_syncs(store: SqliteStore) -> None:
+    assert count(store, "PRAGMA synchronous") == 2
+    assert store.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert count(store, "PRAGMA wal_autocheckpoint") == 0
+
+
+@pytest.mark.parametrize(("average", "thread"), [(0.0, "MainThread"), (1.0, "leaseway-commit_0")])
+async def test_a_commit_goes_to_the_thread_while_they_are_slow(store: SqliteStore, average: float, thread: str) -> None:
+    store._commit_seconds = average
+    with statements(store) as seen:
+        await posted(store, NewItem("1"))
+    assert f"{thread}: COMMIT" in seen
+    assert all(sql.startswith("MainThread") for sql in seen if "COMMIT" not in sql)
+
+
+async def test_commits_come_back_to_the_loop_once_they_are_quick(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "INLINE_SECONDS", 0.5)
+    store._commit_seconds = 1.0
+    with statements(store) as seen:
+        for _ in range(40):
+            await posted(store, NewItem("1"))
+    threads = [sql.split(":")[0] for sql in seen if "COMMIT" in sql]
+    assert (threads[0], threads[-1]) == ("leaseway-commit_0", "MainThread")
+
+
+async def test_turns_without_a_sync_commit_inline_however_slow(store: SqliteStore) -> None:
+    store._commit_seconds = 1.0
+    with statements(store) as seen:
+        await posted(store, NewItem("1"), durable=False)
+    assert "MainThread: COMMIT" in seen
+
+
+# ── Numbers and ids ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_numbers_rise_and_ids_lead_back(store: SqliteStore) -> None:
+    items = await posted(store, *[NewItem("1")] * 5) + await posted(store, *[NewItem("1")] * 5)
+    assert [item.seq for item in items] == list(range(1, 11))
+    assert [store.seq_of(item.id) for item in items] == list(range(1, 11))
+    assert len({item.id for item in items}) == 10
+
+
+async def test_ids_stay_what_they_are_over_a_restart_and_epochs_count_starts(store: SqliteStore) -> None:
+    (item,) = await posted(store, NewItem("1"))
+    assert store.epoch == 1
+    again = await reopened(store)
+    assert (again.epoch, again.seq_of(item.id), again.id_of(item.seq)) == (2, item.seq, item.id)
+    (other,) = await posted(again, NewItem("1"))
+    assert other.seq > item.seq
+    await again.close()
+
+
+async def test_two_files_have_ids_of_their_own(tmp_path: Path) -> None:
+    stores = [SqliteStore.open(tmp_path / name / "queue.db", lambda: NOW) for name in "ab"]
+    assert stores[0].id_of(1) != stores[1].id_of(1)
+    for store in stores:
+        await store.close()
+
+
+async def test_a_number_is_never_given_out_twice_over_crashes_and_undone_turns(store: SqliteStore) -> None:
+    used: list[int] = []
+    for _ in range(3):
+        used += [item.seq for item in await posted(store, NewItem("1"))]
+        async with store.turn(durable=True) as turn:  # It may have told these to somebody; and is undone.
+            used += [seq for seq, _ in await turn.new_ids(RESERVE)]
+        used += [item.seq for item in await posted(store, NewItem("1"))]
+        store = await reopened(store)
+    assert len(set(used)) == len(used)
+    assert used == sorted(used)
+    await store.close()
+
+
+async def test_a_block_of_numbers_is_reserved_in_the_turn_that_needs_it(store: SqliteStore) -> None:
+    def reserved() -> int:
+        return count(store, "SELECT next_seq FROM state")
+
+    assert reserved() == 1
+    async with store.turn(durable=True) as turn:
+        await turn.new_ids(1)
+    assert reserved() == 1, "the turn was undone"
+    await posted(store, NewItem("1"))
+    first = reserved()
+    assert first > RESERVE
+    with statements(store) as seen:
+        for _ in range(20):
+            await posted(store, NewItem("1"))
+    assert not [sql for sql in seen if "UPDATE state" in sql], "not in each turn"
+    async with store.turn(durable=True) as turn:
+        await turn.new_ids(RESERVE)
+        await turn.new_ids(RESERVE)
+        await turn.commit()
+    assert reserved() > first + RESERVE
+
+
+# ── Picking, sweeping ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_items_are_picked_in_the_order_of_claims_with_their_bodies(store: SqliteStore) -> None:
+    low, first, second, high, _later = await posted(
+        store,
+        NewItem('"low"', priority=-1),
+        NewItem('"first"'),
+        NewItem('"second"'),
+        NewItem('"high"', priority=1),
+        NewItem('"later"', delay_ms=1, priority=100),
+    )
+    async with store.turn(durable=False) as turn:
+        assert await turn.pick(START, 10, ()) == [high, first, second, low]
+        assert await turn.pick(START, 2, ()) == [high, first]
+        assert await turn.pick(first.position, 10, ()) == [second, low]
+        assert await turn.pick(START, 2, {high.seq, second.seq}) == [first, low]
+        assert await turn.pick(low.position, 10, ()) == []
+
+
+async def test_what_comes_due_and_what_is_outlived_is_found_in_order(store: SqliteStore) -> None:
+    ready, late, soon = await posted(
+        store, NewItem("1", ttl_ms=40), NewItem("2", delay_ms=20, ttl_ms=30), NewItem("3", delay_ms=10)
+    )
+
+    def bare(*items: Item) -> list[Item]:
+        return [replace(item, body="") for item in items]
+
+    async with store.turn(durable=False) as turn:
+        assert (await turn.next_due(), await turn.next_expiry()) == (NOW + 10, NOW + 30)
+        assert await turn.come_due(NOW + 9, 10) == []
+        assert await turn.come_due(NOW + 20, 10) == bare(soon, late)
+        assert await turn.come_due(NOW + 20, 1) == bare(soon)
+        assert await turn.outlived(NOW + 29, 10) == []
+        assert await turn.outlived(NOW + 99, 10) == bare(late, ready)
+        assert await turn.outlived(NOW + 99, 1) == bare(late)
+        await turn.save([(late, replace(late, ready=1, finished_at=NOW)), (soon, replace(soon, ready=1))])
+        assert (await turn.next_due(), await turn.next_expiry()) == (0, NOW + 40)
+        await turn.save([(ready, replace(ready, finished_at=NOW))])
+        assert await turn.next_expiry() == 0
+
+
+async def test_leases_are_all_that_is_processing(store: SqliteStore) -> None:
+    one, _two = await posted(store, NewItem("1"), NewItem("2"))
+    held = await changed(store, one, Claim(2, "box", "w"))
+    assert await store.leases() == [replace(held, body="")]
+
+
+PLANS = {
+    "load": ("[1]",),
+    "pick": (0, 0, 0, 1),
+    "come_due": (0, 1),
+    "outlived": (0, 1),
+    "bodies": ("[1]",),
+    "results": ("[1]",),
+    "next_due": (),
+    "next_expiry": (),
+}
+INDEXES = {
+    "load": "SEARCH item USING INTEGER PRIMARY KEY (rowid=?)",
+    "pick": "SEARCH item USING INDEX item_ready ((rank,due_at,seq)>(?,?,?))",
+    "come_due": "SEARCH item USING INDEX item_later (due_at<?)",
+    "outlived": "SEARCH item USING INDEX item_expiry (expires_at>? AND expires_at<?)",
+    "bodies": "SEARCH body USING INTEGER PRIMARY KEY (rowid=?)",
+    "results": "SEARCH result USING INTEGER PRIMARY KEY (rowid=?)",
+    "next_due": "SEARCH item USING COVERING INDEX item_later",
+    "next_expiry": "SEARCH item USING COVERING INDEX item_expiry (expires_at>?)",
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_each_statement_uses_its_index_and_sorts_nothing(store: SqliteStore, name: str) -> None:
+    plan = [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {SQL[name]}", PLANS[name])]
+    assert INDEXES[name] in plan
+    assert not [step for step in plan if "TEMP B-TREE FOR ORDER BY" in step]
+    assert not [step for step in plan if step.startswith("SCAN") and "json_each" not in step]
+
+
+async def test_a_pick_behind_many_delayed_rows_looks_at_none_of_them(store: SqliteStore) -> None:
+    def work() -> int:
+        """How many steps SQLite's machine takes for a pick, about."""
+        steps = 0
+
+        def step() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        store.connection.set_progress_handler(step, 1)
+        picked = store.connection.execute(SQL["pick"], (*START, 1)).fetchall()
+        store.connection.set_progress_handler(None, 0)
+        assert len(picked) == 1
+        return steps
+
+    await posted(store, NewItem("1"))
+    alone = work()
+    await posted(store, *[NewItem("1", delay_ms=60_000, priority=100)] * 20_000)
+    assert work() == alone
+    assert count(store, "SELECT count(*) FROM item INDEXED BY item_ready WHERE ready = 1") == 1
+    assert count(store, "SELECT count(*) FROM item INDEXED BY item_later WHERE ready = 0 AND status = 'pending'") == 20_000
+    assert count(store, "SELECT count(*) FROM item INDEXED BY item_expiry WHERE expires_at > 0 AND finished_at = 0") == 0
+
+
+# ── The log ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_log_is_made_at_the_start_and_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "WAL_BYTES", 2 * 1024 * 1024)
+    monkeypatch.setattr(store_module, "CHECKPOINT_FRAMES", 100)
+    store, log = SqliteStore.open(tmp_path / "queue.db", lambda: NOW), tmp_path / "queue.db-wal"
+    assert log.stat().st_size >= 2 * 1024 * 1024
+    size = log.stat().st_size
+    for _ in range(300):
+        items = await posted(store, *[NewItem('"' + "x" * 500 + '"')] * 10)
+        await changed(store, items[0], Claim(2, "box", "w"))
+        await store.maintain()
+    assert log.stat().st_size == size
+    assert count(store, "SELECT count(*) FROM item") == 3_000
+    await store.close()
+
+
+async def test_the_log_is_written_back_on_the_thread_once_it_is_long_enough(store: SqliteStore) -> None:
+    with statements(store) as seen:
+        (item,) = await posted(store, NewItem("1"))
+        await store.maintain()
+        assert not [sql for sql in seen if "wal_checkpoint" in sql]
+        await posted(store, *[NewItem("1")] * 1_000)
+        await store.maintain()
+        await store.maintain()
+    assert [sql for sql in seen if "wal_checkpoint" in sql] == ["leaseway-commit_0: PRAGMA wal_checkpoint(PASSIVE)"]
+    assert (await loaded(store, item.id)).seq == 1
+
+
+async def test_a_closed_store_leaves_one_sound_file(store: SqliteStore, tmp_path: Path) -> None:
+    (item,) = await posted(store, NewItem('"kept"'))
+    await changed(store, item, Claim(2, "box", "w"))
+    await store.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["queue.db", "queue.lock"]
+    again = SqliteStore.open(tmp_path / "queue.db", lambda: NOW)
+    assert (await loaded(again, item.id)).status == "processing"
+    await again.close()
+
+
+# ── Space ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_without_space_a_turn_is_refused_and_the_next_one_may_pass(store: SqliteStore) -> None:
+    (item,) = await posted(store, NewItem("1"))
+    pages = count(store, "PRAGMA page_count")
+    count(store, f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(StoreFull, match="full"):
+        await posted(store, *[NewItem('"' + "x" * 1_000 + '"')] * 200)
+    assert not store.connection.in_transaction
+    assert count(store, "SELECT count(*) FROM item") == 1
+    assert (await changed(store, item, Claim(2, "box", "w"))).status == "processing", "what needs no space passes"
+    count(store, f"PRAGMA max_page_count = {pages + 1_000}")
+    assert len(await posted(store, *[NewItem('"' + "x" * 1_000 + '"')] * 200)) == 200
+    assert count(store, "SELECT count(*) FROM item") == 201
+
+
+async def test_a_file_that_became_read_only_is_as_one_without_space(store: SqliteStore) -> None:
+    (item,) = await posted(store, NewItem("1"))
+    store.connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(StoreFull, match="readonly"):
+        await posted(store, NewItem("2"))
+    assert await loaded(store, item.id) == item, "reads go on"
+    store.connection.execute("PRAGMA query_only = OFF")
+    await posted(store, NewItem("2"))
+
+
+# ── The statements' files ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_statements_are_loaded_by_name() -> None:
+    queries = load_queries(PACKAGE, "queries.sql")
+    assert queries["next_due"] == "SELECT min(due_at) FROM item WHERE ready = 0 AND status = 'pending'"
+    assert set(queries) == set(SQL)
+    assert set(PLANS) < set(SQL)
+
+
+def test_migrations_are_numbered_without_a_gap() -> None:
+    numbers = [number for number, _ in load_migrations(PACKAGE)]
+    assert numbers == list(range(1, len(numbers) + 1))
