@@ -50,11 +50,16 @@ $(INSTALLED): pyproject.toml
 	@$(RUN)/python -m pip install -qq --disable-pip-version-check --editable '.[server,dev]'
 	@touch $@
 
-# The tests of the page want a Chromium. As root on Debian it is installed; elsewhere they are skipped, and say so.
-browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+# The tests of the page want a Chromium, and playwright's driver a library that a bare system lacks. As root on Debian
+# both are installed; elsewhere these tests are skipped, and say so.
+CAN_BROWSE = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null && \
+	$(RUN)/python -m playwright --version >/dev/null 2>&1
+
+browser: $(INSTALLED)
+	@{ $(CAN_BROWSE); } || \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo 'Installing Chromium for the tests of the page ...'; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+			apt-get install -qq -y --no-install-recommends chromium libatomic1; } >/dev/null 2>&1 || \
 		echo 'Chromium could not be installed.'; \
-	else echo 'There is no Chromium here: the tests of the page will be skipped.'; fi
+	else echo 'There is no usable Chromium here: the tests of the page will be skipped.'; fi

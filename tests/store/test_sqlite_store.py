@@ -23,19 +23,17 @@ from support.model import NOW, POLICY
 UNKNOWN = "00000000000000a1"
 
 
+def opened(folder: Path) -> SqliteStore:
+    """The store of a folder; its clock stands at `NOW`."""
+    return SqliteStore.open(folder / "queue.db", lambda: NOW)
+
+
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    """A new store; its clock stands at `NOW`."""
-    store = SqliteStore.open(tmp_path / "queue.db", lambda: NOW)
+    """A new store."""
+    store = opened(tmp_path)
     yield store
     await store.close()
-
-
-async def reopened(store: SqliteStore) -> SqliteStore:
-    """The same file, opened anew."""
-    path = Path(store.connection.execute("PRAGMA database_list").fetchone()[2])
-    await store.close()
-    return SqliteStore.open(path, lambda: NOW)
 
 
 async def posted(store: SqliteStore, *posts: NewItem, durable: bool = True) -> list[Item]:
@@ -246,10 +244,12 @@ async def test_numbers_rise_and_ids_lead_back(store: SqliteStore) -> None:
     assert len({item.id for item in items}) == 10
 
 
-async def test_ids_stay_what_they_are_over_a_restart_and_epochs_count_starts(store: SqliteStore) -> None:
+async def test_ids_stay_what_they_are_over_a_restart_and_epochs_count_starts(tmp_path: Path) -> None:
+    store = opened(tmp_path)
     (item,) = await posted(store, NewItem("1"))
     assert store.epoch == 1
-    again = await reopened(store)
+    await store.close()
+    again = opened(tmp_path)
     assert (again.epoch, again.seq_of(item.id), again.id_of(item.seq)) == (2, item.seq, item.id)
     (other,) = await posted(again, NewItem("1"))
     assert other.seq > item.seq
@@ -257,23 +257,23 @@ async def test_ids_stay_what_they_are_over_a_restart_and_epochs_count_starts(sto
 
 
 async def test_two_files_have_ids_of_their_own(tmp_path: Path) -> None:
-    stores = [SqliteStore.open(tmp_path / name / "queue.db", lambda: NOW) for name in "ab"]
+    stores = [opened(tmp_path / name) for name in "ab"]
     assert stores[0].id_of(1) != stores[1].id_of(1)
     for store in stores:
         await store.close()
 
 
-async def test_a_number_is_never_given_out_twice_over_crashes_and_undone_turns(store: SqliteStore) -> None:
+async def test_a_number_is_never_given_out_twice_over_starts_and_undone_turns(tmp_path: Path) -> None:
     used: list[int] = []
     for _ in range(3):
+        store = opened(tmp_path)
         used += [item.seq for item in await posted(store, NewItem("1"))]
         async with store.turn(durable=True) as turn:  # It may have told these to somebody; and is undone.
             used += [seq for seq, _ in await turn.new_ids(RESERVE)]
         used += [item.seq for item in await posted(store, NewItem("1"))]
-        store = await reopened(store)
+        await store.close()
     assert len(set(used)) == len(used)
     assert used == sorted(used)
-    await store.close()
 
 
 async def test_a_block_of_numbers_is_reserved_in_the_turn_that_needs_it(store: SqliteStore) -> None:
@@ -358,13 +358,13 @@ PLANS = {
 }
 INDEXES = {
     "load": "SEARCH item USING INTEGER PRIMARY KEY (rowid=?)",
-    "pick": "SEARCH item USING INDEX item_ready ((rank,due_at,seq)>(?,?,?))",
+    "pick": "SEARCH item USING INDEX item_ready ((rank,due_at)>(?,?))",
     "come_due": "SEARCH item USING INDEX item_later (due_at<?)",
     "outlived": "SEARCH item USING INDEX item_expiry (expires_at>? AND expires_at<?)",
     "bodies": "SEARCH body USING INTEGER PRIMARY KEY (rowid=?)",
     "results": "SEARCH result USING INTEGER PRIMARY KEY (rowid=?)",
-    "next_due": "SEARCH item USING COVERING INDEX item_later",
-    "next_expiry": "SEARCH item USING COVERING INDEX item_expiry (expires_at>?)",
+    "next_due": "SEARCH item USING INDEX item_later",
+    "next_expiry": "SEARCH item USING INDEX item_expiry (expires_at>?)",
 }
 
 
@@ -407,7 +407,7 @@ async def test_a_pick_behind_many_delayed_rows_looks_at_none_of_them(store: Sqli
 async def test_the_log_is_made_at_the_start_and_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "WAL_BYTES", 2 * 1024 * 1024)
     monkeypatch.setattr(store_module, "CHECKPOINT_FRAMES", 100)
-    store, log = SqliteStore.open(tmp_path / "queue.db", lambda: NOW), tmp_path / "queue.db-wal"
+    store, log = opened(tmp_path), tmp_path / "queue.db-wal"
     assert log.stat().st_size >= 2 * 1024 * 1024
     size = log.stat().st_size
     for _ in range(300):
@@ -431,12 +431,13 @@ async def test_the_log_is_written_back_on_the_thread_once_it_is_long_enough(stor
     assert (await loaded(store, item.id)).seq == 1
 
 
-async def test_a_closed_store_leaves_one_sound_file(store: SqliteStore, tmp_path: Path) -> None:
+async def test_a_closed_store_leaves_one_sound_file(tmp_path: Path) -> None:
+    store = opened(tmp_path)
     (item,) = await posted(store, NewItem('"kept"'))
     await changed(store, item, Claim(2, "box", "w"))
     await store.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["queue.db", "queue.lock"]
-    again = SqliteStore.open(tmp_path / "queue.db", lambda: NOW)
+    again = opened(tmp_path)
     assert (await loaded(again, item.id)).status == "processing"
     await again.close()
 

@@ -5,9 +5,12 @@ Where there is none the test is skipped; with CI=true, where nothing may be skip
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 
 import pytest
 from playwright.async_api import ConsoleMessage, Page, async_playwright
@@ -42,8 +45,9 @@ class Tab:
 @asynccontextmanager
 async def open_tab() -> AsyncIterator[Tab]:
     """A tab of a fresh browser, without a page yet."""
+    chromium = find_chromium()
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         try:
             tab = Tab(await browser.new_page())
             tab.page.on("console", tab.on_console)
@@ -54,11 +58,20 @@ async def open_tab() -> AsyncIterator[Tab]:
 
 
 def find_chromium() -> str:
-    """The path of a Chromium on this machine."""
-    for name in NAMES:
-        if path := shutil.which(name):
-            return path
-    missing = f"there is no Chromium on this machine (looked for {', '.join(NAMES)})"
+    """The path of a Chromium on this machine. Skips the test where there is none, or fails it (see above)."""
+    found, missing = _search()
+    if not missing:
+        return found
     if os.environ.get("CI") == "true":
         pytest.fail(missing)
     pytest.skip(missing)
+
+
+@cache
+def _search() -> tuple[str, str]:
+    """The path, and what is missing."""
+    found = next(filter(None, map(shutil.which, NAMES)), "")
+    if not found:
+        return "", f"there is no Chromium on this machine (looked for {', '.join(NAMES)})"
+    driver = subprocess.run([sys.executable, "-m", "playwright", "--version"], capture_output=True, text=True)
+    return found, "" if driver.returncode == 0 else f"playwright's driver does not run: {driver.stderr.strip()}"

@@ -1,0 +1,329 @@
+"""The monitor socket without its socket: what it watches, and that it always gets the newest view and never an older one."""
+
+from collections.abc import Callable
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaseway_server.core.commands import Failed, Found, Post, Posted, Read
+from leaseway_server.core.errors import Unavailable
+from leaseway_server.core.jsontext import Json
+from leaseway_server.core.model import Item, NewItem
+from leaseway_server.core.queue import ENVELOPE, META_LIMIT, Limits, Queue, Schemas
+from leaseway_server.core.schema import Schema
+from leaseway_server.core.watch import MonitorSession, View, WatchList, view_of
+from leaseway_server.runtime.hub import Hub
+from support.model import NOW, POLICY, ended, held, pending
+from support.talk import Message, Talk
+
+ID, OTHER = "00000000000000a1", "00000000000000a2"
+SCHEMAS = Schemas(item=Schema.compile({"required": ["width"]}))
+LIMITS = Limits(message_bytes=ENVELOPE + 1_000, ids=4, subscriptions=3)
+QUEUE = Queue("demo", POLICY, limits=LIMITS)
+
+
+class Monitor(Talk):
+    """A monitor and the hub that it watches by."""
+
+    def __init__(self, queue: Queue = QUEUE, *, may_post: bool = True) -> None:
+        self.hub = Hub()
+        self.monitor = MonitorSession(
+            queue,
+            "ann",
+            may_post=may_post,
+            watch=lambda item_id: self.hub.watch(item_id, self),
+            unwatch=lambda item_id: self.hub.unwatch(item_id, self),
+        )
+        super().__init__(self.monitor, "monitor")
+
+    def offer(self, view: View) -> None:
+        """The hub has a change."""
+        self.monitor.watching.offer(view)
+
+    def changes(self, *items: Item) -> None:
+        """These were committed."""
+        self.hub.publish(items, NOW)
+
+    def sees(self) -> list[Message]:
+        """What it is sent now, views included."""
+        frames, _ = self.monitor.take_with_views()
+        return self.read(frames)
+
+    def subscribes(self, *items: Item) -> None:
+        """It subscribes to items that exist."""
+        exchange = self.asks({"subscribe": [item.id for item in items]})
+        self.settle(exchange, Found({item.id: item for item in items}, NOW))
+
+
+def told(messages: list[Message]) -> list[tuple[str, int]]:
+    """The views among the messages: (id, rev)."""
+    return [(message["id"], message["rev"]) for message in messages if message["type"] == "status"]
+
+
+# ── Subscriptions ──
+
+
+def test_a_subscription_gets_the_current_state_at_once_and_then_every_change() -> None:
+    monitor = Monitor()
+    monitor.subscribes(pending())
+    assert told(monitor.sees()) == [(ID, 1)]
+    monitor.changes(held())
+    monitor.changes(ended("finished", rev=3))
+    assert told(monitor.sees()) == [(ID, 3)], "a slow reader gets the newest"
+    assert monitor.sees() == []
+
+
+def test_the_subscription_is_in_place_before_the_first_view_is_read() -> None:
+    monitor = Monitor()
+    exchange = monitor.asks({"subscribe": [ID, OTHER]})
+    assert exchange.command == Read((ID, OTHER))
+    monitor.changes(held(rev=5))
+    monitor.settle(exchange, Found({ID: pending(rev=4), OTHER: pending(id=OTHER)}, NOW))
+    assert told(monitor.sees()) == [(ID, 5), (OTHER, 1)], "the newer one stays"
+
+
+def test_a_change_that_comes_with_the_first_view_is_told_once() -> None:
+    monitor = Monitor()
+    exchange = monitor.asks({"subscribe": [ID]})
+    monitor.settle(exchange, Found({ID: held(rev=5)}, NOW))
+    monitor.changes(held(rev=5))
+    assert told(monitor.sees()) == [(ID, 5)]
+
+
+def test_subscribing_again_shows_the_current_state_again() -> None:
+    monitor = Monitor()
+    monitor.subscribes(pending(rev=4))
+    monitor.sees()
+    monitor.subscribes(pending(rev=4))
+    assert told(monitor.sees()) == [(ID, 4)]
+    monitor.subscribes(pending(rev=3))
+    assert told(monitor.sees()) == [], "but nothing older than what was told"
+
+
+def test_views_come_after_the_direct_answers_and_in_the_order_of_the_changes() -> None:
+    monitor = Monitor()
+    monitor.subscribes(pending(), pending(id=OTHER))
+    monitor.sees()
+    monitor.changes(held(id=OTHER), held())
+    monitor.says({"hello": {}})
+    messages = monitor.sees()
+    assert messages[0]["type"] == "hello"
+    assert told(messages) == [(OTHER, 2), (ID, 2)]
+
+
+def test_an_unsubscribed_item_is_not_told_of_any_more() -> None:
+    monitor = Monitor()
+    monitor.subscribes(pending())
+    assert monitor.says({"unsubscribe": [ID, OTHER, "none"]}) == []
+    monitor.changes(held())
+    assert monitor.sees() == []
+    assert len(monitor.hub) == 0
+
+
+def test_an_item_that_was_unsubscribed_before_its_first_view_came_is_not_told_of() -> None:
+    monitor = Monitor()
+    exchange = monitor.asks({"subscribe": [ID]})
+    monitor.says({"unsubscribe": [ID]})
+    monitor.settle(exchange, Found({ID: pending()}, NOW))
+    assert monitor.sees() == []
+
+
+def test_unknown_and_malformed_ids_are_ignored_and_cost_nothing() -> None:
+    monitor = Monitor()
+    (exchange,) = monitor.says_anything({"subscribe": [OTHER, "none", 7, None, OTHER]})
+    assert exchange.command == Read((OTHER, "none"))
+    monitor.settle(exchange, Found({}, NOW))
+    assert monitor.sees() == []
+    assert len(monitor.hub) == 0
+    assert list(monitor.monitor.watching) == []
+    monitor.subscribes(pending(), pending(id="b"), pending(id="c"))
+
+
+def test_a_subscription_that_failed_says_so_and_stays_until_it_is_taken_back() -> None:
+    monitor = Monitor()
+    monitor.settle(monitor.asks({"subscribe": [ID], "ref": 1}), Failed(Unavailable("not now")))
+    (error,) = monitor.sees()
+    assert (error["code"], error["ref"]) == ("unavailable", 1)
+
+
+@pytest.mark.parametrize("verb", ["subscribe", "unsubscribe"])
+@pytest.mark.parametrize(
+    ("ids", "code"), [({}, "bad-message"), (ID, "bad-message"), ({"mine": True}, "bad-message"), ([ID] * 5, "limit")]
+)
+def test_ids_come_in_an_array_and_not_too_many(verb: str, ids: Json, code: str) -> None:
+    assert Monitor().refused({verb: ids})[0] == code
+
+
+def test_a_socket_holds_so_many_subscriptions_and_what_was_there_stays() -> None:
+    monitor = Monitor()
+    monitor.subscribes(pending(), pending(id=OTHER))
+    monitor.sees()
+    assert monitor.refused({"subscribe": ["b", "c"]})[0] == "limit"
+    assert list(monitor.monitor.watching) == [ID, OTHER]
+    monitor.subscribes(pending(), pending(id=OTHER), pending(id="b"))
+    assert monitor.refused({"subscribe": ["c"]})[0] == "limit"
+    monitor.says({"unsubscribe": [ID]})
+    monitor.subscribes(pending(id="c"))
+    monitor.changes(held(id=OTHER))
+    assert (OTHER, 2) in told(monitor.sees())
+
+
+# ── Posts ──
+
+
+@pytest.mark.parametrize(
+    ("post", "new"),
+    [
+        ({"item": {"width": 1}}, NewItem('{"width":1}', "ann")),
+        ({"item": None, "priority": -100}, NewItem("null", "ann", priority=-100)),
+        ({"item": 1, "delayMs": 5, "ttlMs": 0}, NewItem("1", "ann", delay_ms=5, ttl_ms=0)),
+        ({"item": 1, "dueAt": NOW, "maxAttempts": 1}, NewItem("1", "ann", due_at=NOW, max_attempts=1)),
+        ({"item": 1, "meta": {"t": [1]}, "later": 1}, NewItem("1", "ann", meta='{"t":[1]}')),
+    ],
+)
+def test_a_post(post: Json, new: NewItem) -> None:
+    assert Monitor().commands({"post": post}) == [Post(new)]
+
+
+@pytest.mark.parametrize(
+    ("post", "code", "path"),
+    [
+        (1, "bad-message", ""),
+        ([{"item": 1}], "bad-message", ""),
+        ({}, "bad-message", "/item"),
+        ({"item": "x" * 999}, "too-large", "/item"),
+        ({"item": 1, "key": "k"}, "bad-message", "/key"),
+        ({"item": 1, "priority": 101}, "bad-message", "/priority"),
+        ({"item": 1, "priority": -101}, "bad-message", "/priority"),
+        ({"item": 1, "priority": 1.5}, "bad-message", "/priority"),
+        ({"item": 1, "delayMs": -1}, "bad-message", "/delayMs"),
+        ({"item": 1, "delayMs": 1, "dueAt": 1}, "bad-message", "/dueAt"),
+        ({"item": 1, "dueAt": "now"}, "bad-message", "/dueAt"),
+        ({"item": 1, "ttlMs": -1}, "bad-message", "/ttlMs"),
+        ({"item": 1, "maxAttempts": 0}, "bad-message", "/maxAttempts"),
+        ({"item": 1, "maxAttempts": 1_001}, "bad-message", "/maxAttempts"),
+        ({"item": 1, "meta": []}, "bad-message", "/meta"),
+        ({"item": 1, "meta": {"m": "x" * META_LIMIT}}, "too-large", "/meta"),
+        ({"item": 1, "subscribe": 1}, "bad-message", "/subscribe"),
+    ],
+)
+def test_a_post_that_is_wrong(post: Json, code: str, path: str) -> None:
+    monitor = Monitor()
+    assert monitor.refused({"post": post}) == (code, path, None)
+    assert len(monitor.hub) == 0
+
+
+def test_a_post_is_held_against_the_queues_schema() -> None:
+    monitor = Monitor(Queue("demo", POLICY, SCHEMAS))
+    assert monitor.refused({"post": {"item": {}}}) == ("schema", "/item", None)
+    monitor.asks({"post": {"item": {"width": 1}}})
+
+
+def test_who_may_not_post_is_told_so() -> None:
+    assert Monitor(may_post=False).refused({"post": {"item": 1}}) == ("not-allowed", "", None)
+
+
+def test_posted_comes_before_the_first_view_and_no_change_is_missed() -> None:
+    monitor = Monitor()
+    exchange = monitor.asks({"post": {"item": 1, "subscribe": True}, "ref": "p"})
+    monitor.settle(exchange, Posted(held()))
+    monitor.changes(held())
+    messages = monitor.sees()
+    assert messages[0] == {"type": "posted", "id": ID, "status": "processing", "duplicate": False, "ref": "p"}
+    assert told(messages) == [(ID, 2)]
+
+
+def test_a_post_watches_only_where_it_asks() -> None:
+    monitor = Monitor()
+    monitor.settle(monitor.asks({"post": {"item": 1, "subscribe": False}}), Posted(pending()))
+    monitor.changes(pending())
+    assert [message["type"] for message in monitor.sees()] == ["posted"]
+
+
+def test_a_post_that_failed_watches_nothing_and_gives_its_place_back() -> None:
+    monitor = Monitor()
+    posts = [monitor.asks({"post": {"item": 1, "subscribe": True}}) for _ in range(3)]
+    assert monitor.says({"post": {"item": 1, "subscribe": True}}) == [], "a place is taken from the start"
+    for exchange in posts:
+        monitor.settle(exchange, Failed(Unavailable("not now")))
+    assert [message["code"] for message in monitor.sees()] == ["unavailable"] * 3 + ["limit"]
+    assert len(monitor.hub) == 0
+    monitor.subscribes(pending(), pending(id=OTHER), pending(id="b"))
+
+
+# ── Batches, ends ──
+
+
+def test_views_are_joined_with_answers_where_the_client_asked_for_batches() -> None:
+    monitor = Monitor()
+    monitor.says({"hello": {"batch": True}})
+    monitor.sees()
+    monitor.subscribes(pending(), pending(id=OTHER))
+    monitor.says({"hello": {"batch": True}, "ref": 1})
+    (batch,) = monitor.sees()
+    assert [message["type"] for message in batch["messages"]] == ["hello", "status", "status"]
+
+
+@pytest.mark.parametrize(
+    ("item", "unfetched"),
+    [
+        (pending(), False),
+        (held(), False),
+        (ended("finished"), True),
+        (ended("dead"), True),
+        (ended("finished", fetched_at=NOW), False),
+    ],
+)
+def test_the_first_delivery_of_an_end_is_known(item: Item, unfetched: bool) -> None:
+    monitor = Monitor()
+    monitor.subscribes(item)
+    _, (view,) = monitor.monitor.take_with_views()
+    assert (view.id, view.unfetched) == (ID, unfetched)
+    assert view == view_of(item, NOW)
+
+
+def test_a_view_is_encoded_once_however_many_watch() -> None:
+    hub, watchers = Hub(), [Monitor() for _ in range(3)]
+    for watcher in watchers:
+        watcher.monitor.watching.add(ID)
+        hub.watch(ID, watcher)
+    hub.publish([held()], NOW)
+    views = [watcher.monitor.watching.take()[0] for watcher in watchers]
+    assert len({id(view.encoded) for view in views}) == 1
+    hub.publish([held(id=OTHER)], NOW)
+    assert not any(watcher.monitor.watching.pending for watcher in watchers)
+    hub.unwatch(OTHER, watchers[0])
+    hub.unwatch(ID, watchers[0])
+    assert len(hub) == 1
+
+
+# ── Conflation ──
+
+
+@given(st.lists(st.one_of(st.tuples(st.sampled_from(["offer", "answer"]), st.integers(1, 9)), st.just(("take", 0)))))
+def test_views_never_go_back_and_the_last_one_is_always_told(story: list[tuple[str, int]]) -> None:
+    watching, last, newest = WatchList(), 0, 0
+    watching.add(ID)
+    for step, rev in [*story, ("take", 0)]:
+        if step == "take":
+            for view in watching.take():
+                assert view.rev >= last
+                last = view.rev
+        else:
+            newest = max(newest, rev)
+            handle: Callable[[View], None] = watching.offer if step == "offer" else watching.answer
+            handle(View(ID, rev, orjson.dumps(rev), False))
+            assert watching.pending or rev <= last
+    assert last == newest
+
+
+def test_what_is_not_watched_is_not_kept() -> None:
+    watching = WatchList()
+    watching.offer(View(ID, 1, b"", False))
+    watching.answer(View(ID, 1, b"", False))
+    watching.discard(ID)
+    assert not watching.pending
+    assert ID not in watching
+    assert len(watching) == 0
