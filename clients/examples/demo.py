@@ -120,6 +120,7 @@ async def run(pace: float, pictures: Path, *, once: bool) -> int:
     with Screen() as screen:
         try:
             held: bool | None = await show(screen, data, Album(pictures), pace, once=once)
+            screen.say("Everything that was started has ended.")
         except (DemoFailed, LeasewayError) as failure:
             screen.say(f"The demo failed: {failure}", "bold red")
             screen.say(f"What the processes logged is in {data}")

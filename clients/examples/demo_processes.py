@@ -74,8 +74,11 @@ class Process:
     async def said(self, pattern: str) -> re.Match[str]:
         """Waits until a line of its output holds the pattern."""
         found = re.compile(pattern)
-        matches = lambda: next(filter(None, map(found.search, self.lines)), None)  # noqa: E731  used once, below
-        return await self._news.until(matches, f"{self.name} says {pattern!r}")
+
+        def first() -> re.Match[str] | None:
+            return next(filter(None, map(found.search, self.lines)), None)
+
+        return await self._news.until(first, f"{self.name} says {pattern!r}")
 
     async def stop(self) -> None:
         """SIGTERM, and SIGKILL to what does not end by itself."""

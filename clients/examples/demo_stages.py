@@ -102,14 +102,14 @@ async def work_seen_live(stage: Stage) -> list[Proof]:
 async def worker_killed(stage: Stage) -> list[Proof]:
     """A worker dies in mid-work: its item goes back at once and the other worker does it."""
     stage.screen.stage("A worker is killed in mid-work (SIGKILL). Its picture goes back to the queue at once.")
-    entries = await stage.post_all(4)
+    await stage.post_all(4)
     entry, worker, delays = await _kill_one(stage)
     slowest = max(delays)
     stage.screen.note(f"{entry.id[:8]} was seen requeued by {len(delays)} watchers after {_ms(slowest)} ms at most")
     await stage.all_ended([entry])
     view = await stage.producer.view(entry.id)
     await stage.crew.hire()
-    await stage.all_ended(entries)
+    await stage.all_ended(list(stage.journal))
     return [
         Proof(
             "A killed worker's item is requeued at once, seen by everybody",
@@ -132,7 +132,7 @@ async def _kill_one(stage: Stage) -> tuple[Entry, Process, list[float]]:
     for _ in range(TRIES_TO_KILL):
         entry, worker = await stage.news.until(lambda: _in_mid_work(stage), "a worker is in mid-work")
         others = [journal[entry.id] for journal in stage.journals]
-        await asyncio.gather(*(stage.news.until(partial(_at_work, other), "all watchers see it") for other in others))
+        await asyncio.gather(*(stage.news.until(partial(_claimed, other), "all watchers see it") for other in others))
         assert entry.view is not None
         attempts, killed_at = entry.view.attempts, worker.kill_now()
         stage.screen.note(f"{worker.name} is killed while it works on {entry.id[:8]}, at {entry.percent:.0f} %")
@@ -143,19 +143,19 @@ async def _kill_one(stage: Stage) -> tuple[Entry, Process, list[float]]:
             return entry, worker, [after.at - killed_at for after in seen if after]
         stage.screen.note("it had just finished: another one is killed")
         await stage.crew.hire()
+        await stage.post_all(2)
     raise DemoFailed(f"{TRIES_TO_KILL} workers were quicker than their killer; a larger --pace helps")
 
 
 async def _changed_hands(stage: Stage, entry: Entry, attempts: int) -> Seen | None:
     """The state in which the item was first seen taken from that attempt; None where the attempt ended it."""
-    over = lambda seen: seen.view.attempts > attempts or seen.view.status != "processing"  # noqa: E731  used below
-    after = await stage.news.until(lambda: next(filter(over, _since(entry, attempts)), None), "the item is requeued")
+
+    def taken() -> Seen | None:
+        since = (seen for seen in entry.seen if seen.view.attempts >= attempts)
+        return next((seen for seen in since if seen.view.attempts > attempts or seen.view.status != "processing"), None)
+
+    after = await stage.news.until(taken, "the item is requeued")
     return None if after.view.ended and after.view.attempts == attempts else after
-
-
-def _since(entry: Entry, attempts: int) -> list[Seen]:
-    """What was seen from that claim on."""
-    return [seen for seen in entry.seen if seen.view.attempts >= attempts]
 
 
 async def server_restarted(stage: Stage) -> list[Proof]:
@@ -237,6 +237,10 @@ def _all_in_mid_work(stage: Stage) -> list[tuple[Entry, Process]]:
     working = [entry for entry in stage.journal if _at_work(entry) and entry.percent in MID_WORK]
     holders = [(entry, stage.crew.named(entry.view.worker)) for entry in working if entry.view]
     return [(entry, worker) for entry, worker in holders if worker]
+
+
+def _claimed(entry: Entry) -> bool:
+    return entry.view is not None and entry.view.attempts > 0
 
 
 def _at_work(entry: Entry) -> bool:

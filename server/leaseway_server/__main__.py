@@ -23,7 +23,8 @@ from leaseway_server.web.app import create_app
 from leaseway_server.web.protocol import SocketProtocol
 from leaseway_server.web.site import ServedQueue, Site
 
-STOP_SECONDS = 5
+STOP_SECONDS = 2
+"""So long after the drain (3 s) a planned stop waits for clients that take or answer nothing: it is over within 6 s."""
 REFRESH_SECONDS = 1.0
 
 _log = logging.getLogger("leaseway_server")

@@ -332,7 +332,7 @@ async def test_a_lease_that_moved_is_not_requeued_with_the_old_socket(bench: Ben
 
 async def test_a_read_gives_results_of_what_has_ended_and_bodies_where_asked(bench: Bench) -> None:
     open_, done = await bench.post('"open"'), await bench.post('"done"')
-    (found,) = await bench.do(Change(done.id, Result('"result"', None)), Read((open_.id, done.id), bodies=True)),
+    (found,) = (await bench.do(Change(done.id, Result('"result"', None)), Read((open_.id, done.id), bodies=True)),)
     assert isinstance(found[1], Found)
     items = found[1].items
     assert [(items[each.id].body, items[each.id].result) for each in (open_, done)] == [

@@ -138,9 +138,7 @@ async def test_a_file_of_a_newer_server_is_refused_and_left_alone(path: Path) ->
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "mark", ["CREATE TABLE photos (id)", "PRAGMA application_id = 7", "PRAGMA user_version = 1"]
-)
+@pytest.mark.parametrize("mark", ["CREATE TABLE photos (id)", "PRAGMA application_id = 7", "PRAGMA user_version = 1"])
 def test_a_file_of_others_is_refused_and_left_alone(path: Path, mark: str) -> None:
     connection = sqlite3.connect(path)
     connection.execute(mark)

@@ -92,7 +92,9 @@ async def test_what_is_inserted_is_loaded_without_body_and_result(store: SqliteS
     assert await loaded(store, item.id) == item
 
 
-@pytest.mark.parametrize("body", ['"\\u0000"', "1e200000", '{"a":1,"b":[true,null]}', '"\U0001f600 \\"\'"', "18446744073709551615"])
+@pytest.mark.parametrize(
+    "body", ['"\\u0000"', "1e200000", '{"a":1,"b":[true,null]}', '"\U0001f600 \\"\'"', "18446744073709551615"]
+)
 async def test_bodies_and_results_come_back_byte_for_byte(store: SqliteStore, body: str) -> None:
     (item,) = await posted(store, NewItem(body))
     await changed(store, item, Result(body, None))
@@ -217,7 +219,9 @@ async def test_a_commit_goes_to_the_thread_while_they_are_slow(store: SqliteStor
     assert all(sql.startswith("MainThread") for sql in seen if "COMMIT" not in sql)
 
 
-async def test_commits_come_back_to_the_loop_once_they_are_quick(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commits_come_back_to_the_loop_once_they_are_quick(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store_module, "INLINE_SECONDS", 0.5)
     store._commit_seconds = 1.0
     with statements(store) as seen:
@@ -397,8 +401,12 @@ async def test_a_pick_behind_many_delayed_rows_looks_at_none_of_them(store: Sqli
     await posted(store, *[NewItem("1", delay_ms=60_000, priority=100)] * 20_000)
     assert work() == alone
     assert count(store, "SELECT count(*) FROM item INDEXED BY item_ready WHERE ready = 1") == 1
-    assert count(store, "SELECT count(*) FROM item INDEXED BY item_later WHERE ready = 0 AND status = 'pending'") == 20_000
-    assert count(store, "SELECT count(*) FROM item INDEXED BY item_expiry WHERE expires_at > 0 AND finished_at = 0") == 0
+    assert (
+        count(store, "SELECT count(*) FROM item INDEXED BY item_later WHERE ready = 0 AND status = 'pending'") == 20_000
+    )
+    assert (
+        count(store, "SELECT count(*) FROM item INDEXED BY item_expiry WHERE expires_at > 0 AND finished_at = 0") == 0
+    )
 
 
 # ── The log ─────────────────────────────────────────────────────────────────────────────────────────────────────

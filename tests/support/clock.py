@@ -15,7 +15,7 @@ class ManualClock(Clock):
         super().__init__()
         self.dice = 0.5
         self._now = start
-        self._sleepers: dict[asyncio.Future[None], int] = {}
+        self._sleepers: dict[asyncio.Future[object], int] = {}
 
     def now(self) -> int:
         """Milliseconds since the epoch, as far as the test has moved it."""
@@ -36,8 +36,8 @@ class ManualClock(Clock):
         """Returns when the event is set or the clock was moved to `until` (0 is never)."""
         if event.is_set() or 0 < until <= self._now:
             return
-        sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        setting = asyncio.ensure_future(event.wait())
+        sleeper: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        setting: asyncio.Future[object] = asyncio.ensure_future(event.wait())
         if until:
             self._sleepers[sleeper] = until
         try:

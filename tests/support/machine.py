@@ -1,54 +1,23 @@
-"""Random programs against the queue: the same one on a dictionary and on SQLite, side by side, turn by turn.
+"""Random programs against the queue: what a program may do, step by step, and where it is led to the rare states."""
 
-Owns what a program may do, and how often the rare states are to be reached. After every turn both sides must have said
-the same and hold the same, and the journal must find that right.
-"""
-
-import asyncio
-import logging
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import count
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Final, TypeVar
-from unittest import mock
+from typing import Final
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
-from leaseway_server.core import lifecycle
 from leaseway_server.core.backoff import Backoff
-from leaseway_server.core.criteria import Json
-from leaseway_server.core.lifecycle import Cancel, Policy, Retry
-from leaseway_server.core.model import NOBODY, Item
-from leaseway_server.core.queue import Queue
-from leaseway_server.runtime import engine, turn
-from leaseway_server.store.sqlite import files
-from support.clock import ManualClock
+from leaseway_server.core.jsontext import Json
+from leaseway_server.core.lifecycle import Policy
+from leaseway_server.core.model import NOBODY
+from support.driver import Driver, Setting
 from support.faulty_store import Fault
-from support.journal import RARE, SEEN, Journal
-from support.side import GRACE, MemoryHome, Said, Side, SqliteHome, Who
+from support.record import RARE, SEEN
+from support.side import GRACE, Said
 
 LEASE: Final = 10_000
 SOCKETS: Final = 4
 ITEMS: Final = 25
 DAY: Final = 86_400_000
-_MEMORY: Final = Path("/dev/shm")
-"""Where there is a folder in memory, the files lie there: that they are durable is not what is tried here."""
-Same = TypeVar("Same")
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A queue's policy, and bounds of the server made so small that they are met."""
-
-    policy: Policy
-    slice: int = 500
-    commands: int = 1_000
-    churn: int = lifecycle.CHURN
-
 
 _BACKOFF: Final = Backoff(delays=(1_000, 4_000), jitter=0.5)
 SETTINGS: Final = (
@@ -65,49 +34,15 @@ criteria = st.sampled_from([None, None, {}, {"kind": "a"}, {"kind": "b"}, {"kind
 waits = st.sampled_from([0, 0, 2_000, 20_000, 60_000])
 
 
-class QueueMachine(RuleBasedStateMachine):
+class QueueMachine(Driver):
     """One program."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._leave = ExitStack()
-        self._loop = asyncio.new_event_loop()
-        self._leave.callback(self._loop.close)
-        self._folder = Path(self._leave.enter_context(TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None)))
-        self._refs = count(1)
-        self._names = count(1)
-        self.gone: list[tuple[str, str, dict[str, int]]] = []
-        """The workers whose socket is gone: user, worker, and the numbers of what they had."""
-        SEEN["programs"] += 1
 
     @initialize(setting=st.sampled_from(SETTINGS))
     def begin(self, setting: Setting) -> None:
-        """A server on an empty store."""
-        for where, name, value in (
-            (turn, "SLICE", setting.slice),
-            (engine, "SLICE", setting.slice),
-            (engine, "TURN_COMMANDS", setting.commands),
-            (lifecycle, "CHURN", setting.churn),
-            (files, "WAL_BYTES", 0),
-        ):
-            self._leave.enter_context(mock.patch.object(where, name, value))
-        self._leave.callback(logging.disable, logging.NOTSET)
-        logging.disable(logging.CRITICAL)  # Faults that are asked for need no tracebacks.
-        self.clock = ManualClock()
-        queue = Queue("queue", setting.policy)
-        sqlite = SqliteHome(self._folder)
-        self.sides = [Side(home, queue, self.clock) for home in (sqlite, MemoryHome(sqlite))]
-        self.journal = Journal(setting.policy, setting.churn)
-        self._start()
+        """A server on an empty store, and two workers."""
+        self._begin(setting)
         self._open("ann", "w1")
         self._open("bob", "w2", batch=True)
-
-    def teardown(self) -> None:
-        """Lets go of everything."""
-        for side in getattr(self, "sides", ()):
-            self._loop.run_until_complete(side.crash())
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._leave.close()
 
     # ── Posts, claims, reports ──
 
@@ -182,7 +117,13 @@ class QueueMachine(RuleBasedStateMachine):
         self._then(now)
 
     @precondition(lambda self: self.journal.sockets)
-    @rule(verb=st.sampled_from(["progress", "progress", "result", "fail", "release", "renew"]), which=index, extra=st.booleans(), bare=st.booleans(), now=now_or_later)
+    @rule(
+        verb=st.sampled_from(["progress", "progress", "result", "fail", "release", "renew"]),
+        which=index,
+        extra=st.booleans(),
+        bare=st.booleans(),
+        now=now_or_later,
+    )
     def report_as_holder(self, verb: str, which: int, extra: bool, bare: bool, now: bool) -> None:
         """A report by whoever holds the item, with its number or by what the socket remembers."""
         held = {socket.holder: who for who, socket in self.journal.sockets.items()}
@@ -206,7 +147,12 @@ class QueueMachine(RuleBasedStateMachine):
         self._then(now)
 
     @precondition(lambda self: self.journal.handed)
-    @rule(user=users, verb=st.sampled_from(["progress", "result", "fail", "release", "renew"]), which=index, now=now_or_later)
+    @rule(
+        user=users,
+        verb=st.sampled_from(["progress", "result", "fail", "release", "renew"]),
+        which=index,
+        now=now_or_later,
+    )
     def report_over_http(self, user: str, verb: str, which: int, now: bool) -> None:
         """A report by a user and its number."""
         name, attempts, _ = self._handed(which)
@@ -217,7 +163,9 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(which=index, retry=st.booleans(), now=now_or_later)
     def administer(self, which: int, retry: bool, now: bool) -> None:
         """A cancel, or an administrator's retry of what has ended badly."""
-        ended = [name for name, row in self.journal.rows.items() if row.status not in ("pending", "processing", "finished")]
+        ended = [
+            name for name, row in self.journal.rows.items() if row.status not in ("pending", "processing", "finished")
+        ]
         names = ended if retry and ended else list(self.journal.rows)
         self._administer(names[which % len(names)], retry=retry)
         self._then(now)
@@ -266,7 +214,10 @@ class QueueMachine(RuleBasedStateMachine):
                 self._resume(user, worker or "w1", fences)
             self._turn()
 
-    @rule(fault=st.sampled_from([None, None, None, "full", "full", "odd", "lost before", "lost after"]), after=st.integers(0, 1))
+    @rule(
+        fault=st.sampled_from([None, None, None, "full", "full", "odd", "lost before", "lost after"]),
+        after=st.integers(0, 1),
+    )
     def fault(self, fault: Fault | None, after: int) -> None:
         """The next commit, or the one after it, fails."""
         for side in self.sides:
@@ -369,133 +320,6 @@ class QueueMachine(RuleBasedStateMachine):
             self.clock.advance(wait)
             self._resume(left.lease_user, left.worker, {left.id: left.attempts})
             self._turn()
-
-    # ── How it is done ──
-
-    def _start(self) -> None:
-        for side in self.sides:
-            self._loop.run_until_complete(side.start())
-        rows = self._same([side.rows() for side in self.sides])
-        self.journal.started(self.clock.now(), self.sides[0].engine._start.epoch, rows)
-        self._turn()
-
-    def _turn(self) -> None:
-        SEEN["turns"] += 1
-        for side in self.sides:
-            self._loop.run_until_complete(side.turn())
-        heard = self._same([side.heard() for side in self.sides])
-        rows = self._same([side.rows() for side in self.sides])
-        if self._same([side.lost for side in self.sides]):
-            SEEN["store lost"] += 1
-            self.journal.heard_at_last(heard, self.clock.now())
-            self._all_gone()
-            for side in self.sides:
-                self._loop.run_until_complete(side.crash())
-            self._start()
-            return
-        blocked = self._same([bool(side.engine._blocked_until) for side in self.sides])
-        self.journal.heard(heard, rows, self.clock.now(), blocked=blocked)
-        leases = self._same([side.leases() for side in self.sides])
-        held = [row for row in rows if row.status == "processing"]
-        assert leases == {row.id: (row.holder, self.journal.lease_ends(row)) for row in held}, "memory and rows disagree"
-        waiting = self._same([side.waiting() for side in self.sides])
-        if not blocked:
-            assert waiting == self.journal.waiting()
-
-    def _same(self, both: list[Same]) -> Same:
-        sqlite, memory = both
-        assert sqlite == memory
-        return memory
-
-    def _then(self, now: bool) -> None:
-        if now:
-            self._turn()
-
-    def _taken(self) -> None:
-        """Something else is said or done, and by now the workers have read what they were sent."""
-        SEEN["steps"] += 1
-        self.journal.fresh.clear()
-
-    def _say(self, who: Who, verb: str, value: Said) -> None:
-        self._taken()
-        ref = next(self._refs)
-        self.journal.said(who, ref, verb, value)
-        for side in self.sides:
-            side.say(who, {verb: value, "ref": ref})
-
-    def _post(self, item: Json, options: Said) -> None:
-        self._say("monitor", "post", {"item": item, "subscribe": True, **options})
-
-    def _request(self, user: str, verb: str, body: Said) -> None:
-        self._taken()
-        ref = next(self._refs)
-        self.journal.said(f"http {user}", ref, verb, body)
-        for side in self.sides:
-            side.request(user, verb, {**body, "ref": ref})
-
-    def _administer(self, name: str, *, retry: bool) -> None:
-        self._taken()
-        ref = next(self._refs)
-        self.journal.said("admin", ref, "retry" if retry else "cancel", {"id": name})
-        for side in self.sides:
-            side.administer(name, Retry() if retry else Cancel(), ref)
-
-    def _open(self, user: str, worker: str, *, batch: bool = False) -> Who:
-        who = f"s{next(self._names)}"
-        for side in self.sides:
-            side.open_socket(who, user)
-        self.journal.opened(who, user, worker, self.sides[0].sockets[who].holder)
-        if worker or batch:
-            hello: Said = {"batch": batch, "cancel": True}
-            self._say(who, "hello", hello | {"worker": worker} if worker else hello)
-        return who
-
-    def _resume(self, user: str, worker: str, leases: dict[str, int]) -> None:
-        who = self._open(user, worker)
-        asked: list[Json] = [{"id": name, "attempts": attempts} for name, attempts in leases.items()]
-        self._say(who, "resume", {"worker": worker, "user": user, "leases": asked})  # The user is for the journal.
-
-    def _drop(self, who: Who) -> None:
-        if who in self.journal.sockets:  # A store that was lost in between has taken it along.
-            SEEN["steps"] += 1
-            self._gone(who)
-            self.journal.dropped(who)
-            for side in self.sides:
-                side.drop(who)
-
-    def _gone(self, who: Who) -> None:
-        socket = self.journal.sockets[who]
-        self.gone.append((socket.user, socket.worker, dict(socket.fences)))
-
-    def _all_gone(self) -> None:
-        for who in self.journal.sockets:
-            self._gone(who)
-
-    def _socket(self, which: int) -> Who:
-        sockets = list(self.journal.sockets) or [self._open("ann", "w1")]
-        return sockets[which % len(sockets)]
-
-    def _handed(self, which: int) -> tuple[str, int, Who]:
-        """One of the last that were handed out."""
-        return self.journal.handed[-1 - which % min(len(self.journal.handed), 8)]
-
-    def _pick(self, which: int, wanted: Callable[[Item], bool]) -> Item | None:
-        found = [row for row in self.journal.rows.values() if wanted(row)]
-        return found[which % len(found)] if found else None
-
-    def _report(self, verb: str, name: str, attempts: int | None, extra: bool) -> Said:
-        """A report; `extra` makes a fail permanent, and a release or a retry late."""
-        report: Said = {"id": name}
-        if attempts is not None:
-            report["attempts"] = max(attempts, 0)
-        if verb in ("progress", "result"):
-            report["value"] = {"step": next(self._refs)}
-        elif verb == "fail":
-            report["error"] = {"message": "no luck"}
-            report["retryable"] = not extra
-        elif verb == "release" and extra:
-            report["delayMs"] = 700
-        return report
 
 
 def figures() -> dict[str, str]:

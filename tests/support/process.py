@@ -9,6 +9,7 @@ Owns the process, its configuration file and its output. What is said to the ser
 import asyncio
 import os
 import re
+import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, STDOUT, Process
@@ -98,9 +99,13 @@ class ServerProcess:
 
     async def stop(self) -> Ended:
         """SIGTERM: a planned stop."""
-        assert self._process is not None
-        self._process.terminate()
+        self.signal(signal.SIGTERM)
         return await self.ended()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
 
     async def kill(self) -> Ended:
         """SIGKILL: no goodbye."""

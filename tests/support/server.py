@@ -1,7 +1,7 @@
 """A real server for tests: in this process and event loop, on a free port of loopback, with its store in a folder.
 
-    async with running_server(folder, toml, users={"alice": [], "box": ["work"]}) as server:
-        server.base_url, server.ws_url, server.tokens["alice"], server.engine("resize")
+async with running_server(folder, toml, users={"alice": [], "box": ["work"]}) as server:
+    server.base_url, server.ws_url, server.tokens["alice"], server.engine("resize")
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """One engine with its sockets over one store, driven turn by turn, and spoken to in names that hold for every store.
 
-Items are called `#0`, `#1`, … in the order of their row numbers, so that a program that failed can be read and run again.
-Owns the translation, and nothing that judges what is heard: that is the journal's.
+Items are called `#0`, `#1`, … in the order of their row numbers, so that a program that failed can be read and run
+again. Owns the translation, and nothing that judges what is heard: that is the journal's.
 """
 
 import shutil
@@ -14,7 +14,7 @@ import orjson
 
 from leaseway_server.core.commands import Change, Changed, Drop, Failed, Handed, Outcome
 from leaseway_server.core.conversation import Conversation
-from leaseway_server.core.criteria import Json
+from leaseway_server.core.jsontext import Json
 from leaseway_server.core.lifecycle import Event
 from leaseway_server.core.model import HTTP, Item
 from leaseway_server.core.queue import Queue
@@ -297,4 +297,3 @@ def swap(value: Json, table: dict[str, str]) -> Json:
     if isinstance(value, list):
         return [swap(member, table) for member in value]
     return table.get(value, value) if isinstance(value, str) else value
-

@@ -220,7 +220,9 @@ def test_a_rollback_undoes_it_all(before: list[tuple[str, int]], failed: list[tu
     def do(step: str, number: int) -> None:
         asks = list(dispatch._by_ask)
         if step == "add":
-            dispatch.add(ask([None, JPG, PNG][number % 3], holder=7 + number % 2, count=1 + number % 3, until=number), nobody)
+            dispatch.add(
+                ask([None, JPG, PNG][number % 3], holder=7 + number % 2, count=1 + number % 3, until=number), nobody
+            )
         elif step == "end":
             dispatch.end(number)
         elif asks and step == "take":

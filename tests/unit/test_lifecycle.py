@@ -771,9 +771,7 @@ events = st.one_of(
     st.sampled_from([Cancel(), Expire(), Retry(), Fetch(), Due()]),
 )
 times = st.integers(NOW - 5, NOW + 40_000)
-policies = st.builds(
-    Policy, st.just(LEASE), st.sampled_from([0, 15_000]), st.integers(1, 3), st.integers(1, 3)
-)
+policies = st.builds(Policy, st.just(LEASE), st.sampled_from([0, 15_000]), st.integers(1, 3), st.integers(1, 3))
 posts = st.builds(
     NewItem,
     st.just('{"kind": "a"}'),

@@ -7,7 +7,18 @@ import pytest
 
 from leaseway_schemas import example
 from leaseway_server.core import session as session_module
-from leaseway_server.core.commands import Ask, Change, Changed, Done, Empty, Handed, Outcome, Resumed, ResumeLeases, Withdraw
+from leaseway_server.core.commands import (
+    Ask,
+    Change,
+    Changed,
+    Done,
+    Empty,
+    Handed,
+    Outcome,
+    Resumed,
+    ResumeLeases,
+    Withdraw,
+)
 from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.lifecycle import Event, Fail, Progress, Release, Renew, Result
@@ -326,9 +337,10 @@ def test_a_resume_is_remembered_where_it_was_accepted() -> None:
 def test_the_latest_claims_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "REMEMBERED", 2)
     talk = talk_on()
-    for item_id in ("1", "2", "1", "3"):
+    one, two, three = (f"{number:016x}" for number in range(3))
+    for item_id in (one, two, one, three):
         talk.settle(talk.asks({"claim": {}}), Handed(held(id=item_id)))
-    assert [fence_of(talk, item_id) for item_id in ("1", "2", "3")] == [1, None, 1]
+    assert [fence_of(talk, item_id) for item_id in (one, two, three)] == [1, None, 1]
 
 
 # ── Resume ──
@@ -336,10 +348,8 @@ def test_the_latest_claims_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_resume() -> None:
     talk = talk_on()
-    talk.says({"hello": {"worker": "box-1"}})
-    talk.hears()
     leases = [{"id": ID, "attempts": 1}, {"id": OTHER_ID, "attempts": 2}]
-    exchange = talk.asks({"resume": {"leases": leases}, "ref": 9})
+    exchange = talk.asks({"resume": {"worker": "box-1", "leases": leases}, "ref": 9})
     assert exchange.command == ResumeLeases(SOCKET, "box", "box-1", ((ID, 1), (OTHER_ID, 2)))
     talk.settle(exchange, Resumed((Changed(accepted=True, item=held()), refusal("unknown", None))))
     assert talk.hears() == [
@@ -354,9 +364,11 @@ def test_a_resume() -> None:
     ]
 
 
-def test_a_resume_may_name_its_worker() -> None:
-    (command,) = talk_on().commands({"resume": {"worker": "box-2", "leases": []}})
-    assert command == ResumeLeases(SOCKET, "box", "box-2", ())
+def test_a_resume_without_a_name_has_that_of_the_hello() -> None:
+    talk = talk_on()
+    talk.says({"hello": {"worker": "box-1"}})
+    (exchange,) = talk.says_anything({"resume": {"leases": []}})
+    assert exchange.command == ResumeLeases(SOCKET, "box", "box-1", ())
 
 
 @pytest.mark.parametrize(

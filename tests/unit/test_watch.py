@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from leaseway_server.runtime.hub import Hub
 from support.model import NOW, POLICY, ended, held, pending
 from support.talk import Message, Talk
 
-ID, OTHER = "00000000000000a1", "00000000000000a2"
+ID, OTHER, THIRD, FOURTH = (f"{number:016x}" for number in (0xA1, 0xA2, 0xA3, 0xA4))
 SCHEMAS = Schemas(item=Schema.compile({"required": ["width"]}))
 LIMITS = Limits(message_bytes=ENVELOPE + 1_000, ids=4, subscriptions=3)
 QUEUE = Queue("demo", POLICY, limits=LIMITS)
@@ -132,13 +131,13 @@ def test_an_item_that_was_unsubscribed_before_its_first_view_came_is_not_told_of
 
 def test_unknown_and_malformed_ids_are_ignored_and_cost_nothing() -> None:
     monitor = Monitor()
-    (exchange,) = monitor.says_anything({"subscribe": [OTHER, "none", 7, None, OTHER]})
+    (exchange,) = monitor.says_anything({"subscribe": [OTHER, "none", 7, OTHER]})
     assert exchange.command == Read((OTHER, "none"))
     monitor.settle(exchange, Found({}, NOW))
     assert monitor.sees() == []
     assert len(monitor.hub) == 0
     assert list(monitor.monitor.watching) == []
-    monitor.subscribes(pending(), pending(id="b"), pending(id="c"))
+    monitor.subscribes(pending(), pending(id=THIRD), pending(id=FOURTH))
 
 
 def test_a_subscription_that_failed_says_so_and_stays_until_it_is_taken_back() -> None:
@@ -160,12 +159,12 @@ def test_a_socket_holds_so_many_subscriptions_and_what_was_there_stays() -> None
     monitor = Monitor()
     monitor.subscribes(pending(), pending(id=OTHER))
     monitor.sees()
-    assert monitor.refused({"subscribe": ["b", "c"]})[0] == "limit"
+    assert monitor.refused({"subscribe": [THIRD, FOURTH]})[0] == "limit"
     assert list(monitor.monitor.watching) == [ID, OTHER]
-    monitor.subscribes(pending(), pending(id=OTHER), pending(id="b"))
-    assert monitor.refused({"subscribe": ["c"]})[0] == "limit"
+    monitor.subscribes(pending(), pending(id=OTHER), pending(id=THIRD))
+    assert monitor.refused({"subscribe": [FOURTH]})[0] == "limit"
     monitor.says({"unsubscribe": [ID]})
-    monitor.subscribes(pending(id="c"))
+    monitor.subscribes(pending(id=FOURTH))
     monitor.changes(held(id=OTHER))
     assert (OTHER, 2) in told(monitor.sees())
 
@@ -250,7 +249,7 @@ def test_a_post_that_failed_watches_nothing_and_gives_its_place_back() -> None:
         monitor.settle(exchange, Failed(Unavailable("not now")))
     assert [message["code"] for message in monitor.sees()] == ["unavailable"] * 3 + ["limit"]
     assert len(monitor.hub) == 0
-    monitor.subscribes(pending(), pending(id=OTHER), pending(id="b"))
+    monitor.subscribes(pending(), pending(id=OTHER), pending(id=THIRD))
 
 
 # ── Batches, ends ──
@@ -302,6 +301,10 @@ def test_a_view_is_encoded_once_however_many_watch() -> None:
 # ── Conflation ──
 
 
+def a_view(rev: int) -> View:
+    return View(id=ID, rev=rev, encoded=b"", terminal=False, unfetched=False)
+
+
 @given(st.lists(st.one_of(st.tuples(st.sampled_from(["offer", "answer"]), st.integers(1, 9)), st.just(("take", 0)))))
 def test_views_never_go_back_and_the_last_one_is_always_told(story: list[tuple[str, int]]) -> None:
     watching, last, newest = WatchList(), 0, 0
@@ -314,15 +317,15 @@ def test_views_never_go_back_and_the_last_one_is_always_told(story: list[tuple[s
         else:
             newest = max(newest, rev)
             handle: Callable[[View], None] = watching.offer if step == "offer" else watching.answer
-            handle(View(ID, rev, orjson.dumps(rev), False))
+            handle(a_view(rev))
             assert watching.pending or rev <= last
     assert last == newest
 
 
 def test_what_is_not_watched_is_not_kept() -> None:
     watching = WatchList()
-    watching.offer(View(ID, 1, b"", False))
-    watching.answer(View(ID, 1, b"", False))
+    watching.offer(a_view(1))
+    watching.answer(a_view(1))
     watching.discard(ID)
     assert not watching.pending
     assert ID not in watching

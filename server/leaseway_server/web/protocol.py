@@ -29,6 +29,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     _on_text: Callable[[bytes], None] | None = None
 
+    def data_received(self, data: bytes) -> None:
+        """Bytes came. A handshake that the library does not read to its end (too long) is answered all the same."""
+        super().data_received(data)
+        if not self.handshake_initiated and self.conn.handshake_exc is not None:
+            self.handshake_initiated = True
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            self.transport.close()
+
     def handle_connect(self, event: Request) -> None:
         """The handshake; the application finds this connection in its scope."""
         super().handle_connect(event)

@@ -4,6 +4,8 @@ import fcntl
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -32,30 +34,34 @@ class FileLock:
                 f"{path.with_suffix('.db')} is served by another process (id {holder}); "
                 "stop that one, or give this server a folder of its own"
             ) from None
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError:
+            os.close(self._descriptor)
+            raise
 
     def release(self) -> None:
         """Gives the lock up."""
         os.close(self._descriptor)
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """The one connection that writes and checkpoints. Raises `StoreRefused` where the file cannot be served."""
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
+@contextmanager
+def refusals(path: Path) -> Iterator[None]:
+    """Whatever keeps the file from being opened comes out as `StoreRefused`, which names it."""
     try:
-        prepare(connection, path)
-    except sqlite3.Error as error:
-        connection.close()
+        yield
+    except (sqlite3.Error, OSError) as error:
         raise StoreRefused(f"{path} cannot be opened: {error}") from error
-    except StoreRefused:
-        connection.close()
-        raise
-    return connection
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """The one connection that writes and checkpoints; on the event loop or on the store's thread, never on both."""
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Checks and migrates the file, then sets how it is written."""
+    """Checks and migrates the file, then sets how it is written. Raises `StoreRefused` where it cannot be served."""
     version = check_owner(connection, path)
     check_pages(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")

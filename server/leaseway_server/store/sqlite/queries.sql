@@ -1,10 +1,19 @@
 -- name: load
 SELECT {columns} FROM item WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq;
 
--- name: pick
+-- name: pick_same_moment
+-- The rows behind a position, in three steps: a comparison of all three columns at once would use only two of the
+-- index, and step over all rows that were posted in one moment again and again.
 SELECT {columns}, body.value FROM item JOIN body USING (seq)
-WHERE ready = 1 AND (rank, due_at, seq) > (?, ?, ?)
-ORDER BY rank, due_at, seq LIMIT ?;
+WHERE ready = 1 AND rank = ? AND due_at = ? AND seq > ? ORDER BY seq LIMIT ?;
+
+-- name: pick_same_rank
+SELECT {columns}, body.value FROM item JOIN body USING (seq)
+WHERE ready = 1 AND rank = ? AND due_at > ? ORDER BY due_at, seq LIMIT ?;
+
+-- name: pick_lower_rank
+SELECT {columns}, body.value FROM item JOIN body USING (seq)
+WHERE ready = 1 AND rank > ? ORDER BY rank, due_at, seq LIMIT ?;
 
 -- name: come_due
 SELECT {columns} FROM item WHERE ready = 0 AND status = 'pending' AND due_at <= ? ORDER BY due_at LIMIT ?;

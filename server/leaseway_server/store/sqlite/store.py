@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -19,9 +19,9 @@ import orjson
 
 from leaseway_server.core.errors import StoreFull, StoreLost
 from leaseway_server.core.ids import KEY_BYTES, IdPermutation
-from leaseway_server.core.model import Item, Position
+from leaseway_server.core.model import START, Item, Position
 from leaseway_server.store.queries import load_queries
-from leaseway_server.store.sqlite.files import PACKAGE, FileLock, connect
+from leaseway_server.store.sqlite.files import PACKAGE, FileLock, connect, prepare, refusals
 
 COLUMNS: Final = (
     "seq",
@@ -113,13 +113,16 @@ class SqliteStore:
     @classmethod
     def open(cls, path: Path, clock: Callable[[], int]) -> "SqliteStore":
         """Opens or makes the file. Raises `StoreRefused`, which names the file and says why."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path.with_suffix(".lock"))
-        try:
-            return cls(connect(path), lock, clock)
-        except BaseException:
-            lock.release()
-            raise
+        with ExitStack() as undo, refusals(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(path.with_suffix(".lock"))
+            undo.callback(lock.release)
+            connection = connect(path)
+            undo.callback(connection.close)
+            prepare(connection, path)
+            store = cls(connection, lock, clock)
+            undo.pop_all()
+            return store
 
     def _start(self) -> tuple[bytes, int, int]:
         self.connection.execute("BEGIN IMMEDIATE")
@@ -220,7 +223,13 @@ class SqliteTurn:
 
     async def pick(self, after: Position, limit: int, skip: Collection[int]) -> list[Item]:
         """The next ready items, with `body`."""
-        rows = self._execute(SQL["pick"], (*after, limit + len(skip)))
+        rank, due_at, _ = after
+        wanted = limit + len(skip)
+        rows: list[Sequence[object]] = []
+        if after != START:
+            rows += self._execute(SQL["pick_same_moment"], (*after, wanted))
+            rows += self._execute(SQL["pick_same_rank"], (rank, due_at, wanted - len(rows)))
+        rows += self._execute(SQL["pick_lower_rank"], (rank, wanted - len(rows)))
         return [item for item in map(self._store.item, rows) if item.seq not in skip][:limit]
 
     async def come_due(self, now: int, limit: int) -> list[Item]:
