@@ -56,12 +56,22 @@ def refusals(path: Path) -> Iterator[None]:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The one connection that writes and checkpoints; on the event loop or on the store's thread, never on both."""
-    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
+    """The one connection that writes and checkpoints; on the event loop or on the store's thread, never on both.
+
+    Raises `StoreRefused` where the file cannot be served.
+    """
+    with refusals(path):
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
+        try:
+            prepare(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Checks and migrates the file, then sets how it is written. Raises `StoreRefused` where it cannot be served."""
+    """Checks and migrates the file, then sets how it is written."""
     version = check_owner(connection, path)
     check_pages(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")

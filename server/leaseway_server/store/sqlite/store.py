@@ -21,7 +21,7 @@ from leaseway_server.core.errors import StoreFull, StoreLost
 from leaseway_server.core.ids import KEY_BYTES, IdPermutation
 from leaseway_server.core.model import START, Item, Position
 from leaseway_server.store.queries import load_queries
-from leaseway_server.store.sqlite.files import PACKAGE, FileLock, connect, prepare, refusals
+from leaseway_server.store.sqlite.files import PACKAGE, FileLock, connect, refusals
 
 COLUMNS: Final = (
     "seq",
@@ -119,7 +119,6 @@ class SqliteStore:
             undo.callback(lock.release)
             connection = connect(path)
             undo.callback(connection.close)
-            prepare(connection, path)
             store = cls(connection, lock, clock)
             undo.pop_all()
             return store
