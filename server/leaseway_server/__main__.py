@@ -20,6 +20,7 @@ from leaseway_server.runtime.engine import Engine
 from leaseway_server.store.access import AccessStore
 from leaseway_server.store.sqlite.store import SqliteStore
 from leaseway_server.web.app import create_app
+from leaseway_server.web.http_protocol import HttpProtocol
 from leaseway_server.web.protocol import SocketProtocol
 from leaseway_server.web.site import ServedQueue, Site
 
@@ -136,6 +137,7 @@ class Running:
     def _stop_at_once(self, fault: BaseException | None) -> None:
         assert self._web is not None
         self._fault = fault
+        logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # What is cut off from here on is no news.
         self._web.force_exit = True
         self._web.should_exit = True
 
@@ -181,7 +183,9 @@ def _listen(host: str, port: int) -> socket.socket:
 def _uvicorn_config(server: ServerConfig, site: Site) -> uvicorn.Config:
     return uvicorn.Config(
         create_app(site),
-        http="httptools",
+        http=HttpProtocol.bounded(
+            site.limits.request_timeout / 1000, site.connections_of_address, site.trusted_proxies
+        ),
         ws=SocketProtocol,
         ws_max_size=server.max_message_bytes,
         ws_ping_interval=server.ping_interval / 1000,

@@ -19,7 +19,7 @@ REQUESTS: dict[str, tuple[bytes, bytes]] = {
         b"GET /demo/items/1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n\r\n",
         b"401",
     ),
-    "two tokens": (b"GET /demo/items/1?token=TOKEN&token=x HTTP/1.1\r\nHost: x\r\n\r\n", b"422"),
+    "two tokens": (b"GET /demo/items/1?token=TOKEN&token=x HTTP/1.1\r\nHost: x\r\n\r\n", b"401"),
     "no such path": (b"GET /demo/TOKEN?token=TOKEN HTTP/1.1\r\nHost: x\r\n\r\n", b"404"),
     "not this method": (b"PUT /demo/items?token=TOKEN HTTP/1.1\r\nHost: x\r\n\r\n", b"405"),
     "a socket with an unknown token": (b"GET /demo/work?token=TOKEN HTTP/1.1\r\n" + UPGRADE + b"\r\n", b"101"),

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from support.clock import ManualClock
 from support.raw import TEXT, RawSocket, raw_socket
 from support.server import TestServer, open_queue, running_server
 
@@ -29,6 +30,7 @@ class Doors:
     http: httpx.AsyncClient
     monitor: RawSocket
     work: RawSocket
+    clock: ManualClock
 
     async def post(self, item: str) -> httpx.Response:
         """An item, as raw JSON text."""
@@ -36,23 +38,27 @@ class Doors:
 
     async def posted(self, item: str) -> dict[str, Any]:
         """The same over the monitor socket."""
+        self.clock.advance(1_000)
         self.monitor.frame(TEXT, f'{{"post":{{"item":{item}}}}}'.encode())
         return dict(await self.monitor.hear())
 
     async def said(self, text: str) -> dict[str, Any]:
-        """A message of the worker, as raw JSON text, and its answer."""
+        """A message of the worker, as raw JSON text, and the answer. Bad ones before are forgiven by then (§6, 1008)."""
+        self.clock.advance(1_000)
         self.work.frame(TEXT, text.encode(errors="surrogatepass"))
         return dict(await self.work.hear())
 
 
 @asynccontextmanager
 async def doors(server: TestServer) -> AsyncIterator[Doors]:
+    clock = server.running._clock
+    assert isinstance(clock, ManualClock)
     async with (
         httpx.AsyncClient(base_url=server.base_url, trust_env=False) as http,
         raw_socket(f"{server.ws_url}/demo/monitor") as monitor,
         raw_socket(f"{server.ws_url}/demo/work") as work,
     ):
-        yield Doors(http, monitor, work)
+        yield Doors(http, monitor, work, clock)
 
 
 def nested(levels: int) -> str:
@@ -63,7 +69,7 @@ DEEP = [nested(65), '{"a":' * 65 + "1" + "}" * 65, nested(300), nested(1_030)]
 
 
 async def test_what_is_too_deep_is_refused_at_every_door(tmp_path: Path) -> None:
-    async with running_server(tmp_path) as server, doors(server) as door:
+    async with running_server(tmp_path, clock=ManualClock()) as server, doors(server) as door:
         await check_refusals(door, DEEP)
         for item in DEEP:
             assert (await door.said(f'{{"claim":{{"criteria":{{"a":{item}}}}}}}'))["type"] == "error"
@@ -71,7 +77,7 @@ async def test_what_is_too_deep_is_refused_at_every_door(tmp_path: Path) -> None
 
 
 async def test_a_million_brackets_are_refused_and_the_socket_lives(tmp_path: Path) -> None:
-    async with running_server(tmp_path) as server, doors(server) as door:
+    async with running_server(tmp_path, clock=ManualClock()) as server, doors(server) as door:
         for brackets in ("[" * 1_000_000, nested(500_000), '{"a":' * 200_000):
             answer = await door.http.post("/demo/items", content=brackets, headers=JSON)
             assert (answer.status_code, answer.json()["code"]) == (400, "bad-json")
@@ -99,7 +105,7 @@ FAITHFUL = [
 
 async def test_the_value_that_was_sent_is_the_value_that_comes(tmp_path: Path) -> None:
     """As item, progress record and result; over HTTP, to the worker, and to who watches."""
-    async with running_server(tmp_path) as server, doors(server) as door:
+    async with running_server(tmp_path, clock=ManualClock()) as server, doors(server) as door:
         for item in FAITHFUL:
             wanted = repr(json.loads(item))  # In which 1 is not 1.0, and -0.0 not 0.
             posted = (await door.post(item)).json()["id"]
@@ -113,7 +119,7 @@ async def test_the_value_that_was_sent_is_the_value_that_comes(tmp_path: Path) -
 
 
 async def test_of_two_equal_names_the_last_counts_and_one_is_left(tmp_path: Path) -> None:
-    async with running_server(tmp_path) as server, doors(server) as door:
+    async with running_server(tmp_path, clock=ManualClock()) as server, doors(server) as door:
         posted = (await door.post('{"a":1,"b":2,"a":3}')).json()["id"]
         assert (await door.http.get(f"/demo/items/{posted}/item")).text in ('{"a":3,"b":2}', '{"b":2,"a":3}')
 
@@ -137,7 +143,7 @@ UNKEEPABLE = [
 
 
 async def test_what_cannot_be_kept_is_refused_at_every_door(tmp_path: Path) -> None:
-    async with running_server(tmp_path) as server, doors(server) as door:
+    async with running_server(tmp_path, clock=ManualClock()) as server, doors(server) as door:
         await check_refusals(door, UNKEEPABLE)
 
 
@@ -163,7 +169,7 @@ async def check_refusals(door: Doors, items: list[str]) -> None:
 
 
 async def test_a_byte_order_mark_is_refused(tmp_path: Path) -> None:
-    async with running_server(tmp_path) as server, doors(server) as door:
+    async with running_server(tmp_path, clock=ManualClock()) as server, doors(server) as door:
         answer = await door.http.post("/demo/items", content='\ufeff{"item":1}', headers=JSON)
         assert (answer.status_code, answer.json()["code"]) == (400, "bad-json")
         assert (await door.said('\ufeff{"claim":{}}'))["code"] == "bad-json"
@@ -194,7 +200,10 @@ async def test_a_document_cannot_be_slow_to_check(name: str, tmp_path: Path) -> 
     """Refused with at most ten short faults, and at so little cost that no ping of another comes late."""
     schema, item = SLOW[name]
     content = json.dumps({"item": item}, separators=(",", ":"))
-    async with running_server(tmp_path, queue_with(tmp_path, schema)) as server, doors(server) as door:
+    async with (
+        running_server(tmp_path, queue_with(tmp_path, schema), clock=ManualClock()) as server,
+        doors(server) as door,
+    ):
         before = time.process_time()
         for _ in range(4):
             answer = await door.http.post("/demo/items", content=content, headers=JSON)

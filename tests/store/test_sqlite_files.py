@@ -1,4 +1,5 @@
-"""The files of the SQLite store: who may open them, what is checked and migrated, and what a fault of the disk becomes."""
+"""The files of the SQLite store: who may open them, what is checked and migrated, and what a fault of them becomes."""
+# ruff: noqa: ASYNC220, ASYNC221, ASYNC240  Nothing else runs on the loops of these tests.
 
 import os
 import resource

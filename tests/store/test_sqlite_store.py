@@ -1,5 +1,6 @@
 """The SQLite store as `store/base.py` promises it: turns, numbers, columns, indexes, and how it is made durable."""
 
+import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -13,11 +14,9 @@ import pytest
 from leaseway_server.core.errors import StoreFull
 from leaseway_server.core.lifecycle import Claim, Event, Result, apply, create
 from leaseway_server.core.model import START, Item, NewItem
-from leaseway_server.store.queries import load_migrations, load_queries
 from leaseway_server.store.sqlite import files
 from leaseway_server.store.sqlite import store as store_module
-from leaseway_server.store.sqlite.files import PACKAGE
-from leaseway_server.store.sqlite.store import COLUMNS, RESERVE, SQL, SqliteStore
+from leaseway_server.store.sqlite.store import COLUMNS, RESERVE, SqliteStore
 from support.model import NOW, POLICY
 
 UNKNOWN = "00000000000000a1"
@@ -176,10 +175,9 @@ async def test_a_turn_that_is_left_without_commit_is_undone(store: SqliteStore) 
     async with store.turn(durable=True) as turn:
         await turn.save([(item, replace(item, rank=-5))])
     assert await loaded(store, item.id) == item
-    with pytest.raises(RuntimeError, match="of the turn"):
+    with pytest.raises(ZeroDivisionError):  # A fault of the turn's own.
         async with store.turn(durable=True) as turn:
-            await turn.save([(item, replace(item, rank=-5))])
-            raise RuntimeError("a fault of the turn")
+            await turn.save([(item, replace(item, rank=-5 // 0))])
     assert await loaded(store, item.id) == item
     assert not store.connection.in_transaction
 
@@ -195,13 +193,10 @@ async def test_a_fault_of_the_data_passes_as_it_is(store: SqliteStore) -> None:
     assert await loaded(store, item.id) == item
 
 
-@pytest.mark.parametrize(("durable", "synchronous"), [(True, 2), (False, 1), (True, 2)])
-async def test_turns_are_synced_as_they_must_be(store: SqliteStore, durable: bool, synchronous: int) -> None:
-    for each in (not durable, durable):
-        await posted(store, NewItem("1"), durable=each)
-    assert count(store, "PRAGMA synchronous") == synchronous
-    async with store.turn(durable=durable):
-        assert count(store, "PRAGMA synchronous") == synchronous
+async def test_turns_are_synced_as_they_must_be(store: SqliteStore) -> None:
+    for durable, synchronous in ((True, 2), (False, 1), (False, 1), (True, 2)):
+        async with store.turn(durable=durable):
+            assert count(store, "PRAGMA synchronous") == synchronous
 
 
 async def test_a_store_begins_with_full_syncs(store: SqliteStore) -> None:
@@ -350,65 +345,6 @@ async def test_leases_are_all_that_is_processing(store: SqliteStore) -> None:
     assert await store.leases() == [replace(held, body="")]
 
 
-PLANS = {
-    "load": ("[1]",),
-    "pick": (0, 0, 0, 1),
-    "come_due": (0, 1),
-    "outlived": (0, 1),
-    "bodies": ("[1]",),
-    "results": ("[1]",),
-    "next_due": (),
-    "next_expiry": (),
-}
-INDEXES = {
-    "load": "SEARCH item USING INTEGER PRIMARY KEY (rowid=?)",
-    "pick": "SEARCH item USING INDEX item_ready ((rank,due_at)>(?,?))",
-    "come_due": "SEARCH item USING INDEX item_later (due_at<?)",
-    "outlived": "SEARCH item USING INDEX item_expiry (expires_at>? AND expires_at<?)",
-    "bodies": "SEARCH body USING INTEGER PRIMARY KEY (rowid=?)",
-    "results": "SEARCH result USING INTEGER PRIMARY KEY (rowid=?)",
-    "next_due": "SEARCH item USING INDEX item_later",
-    "next_expiry": "SEARCH item USING INDEX item_expiry (expires_at>?)",
-}
-
-
-@pytest.mark.parametrize("name", PLANS)
-def test_each_statement_uses_its_index_and_sorts_nothing(store: SqliteStore, name: str) -> None:
-    plan = [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {SQL[name]}", PLANS[name])]
-    assert INDEXES[name] in plan
-    assert not [step for step in plan if "TEMP B-TREE FOR ORDER BY" in step]
-    assert not [step for step in plan if step.startswith("SCAN") and "json_each" not in step]
-
-
-async def test_a_pick_behind_many_delayed_rows_looks_at_none_of_them(store: SqliteStore) -> None:
-    def work() -> int:
-        """How many steps SQLite's machine takes for a pick, about."""
-        steps = 0
-
-        def step() -> int:
-            nonlocal steps
-            steps += 1
-            return 0
-
-        store.connection.set_progress_handler(step, 1)
-        picked = store.connection.execute(SQL["pick"], (*START, 1)).fetchall()
-        store.connection.set_progress_handler(None, 0)
-        assert len(picked) == 1
-        return steps
-
-    await posted(store, NewItem("1"))
-    alone = work()
-    await posted(store, *[NewItem("1", delay_ms=60_000, priority=100)] * 20_000)
-    assert work() == alone
-    assert count(store, "SELECT count(*) FROM item INDEXED BY item_ready WHERE ready = 1") == 1
-    assert (
-        count(store, "SELECT count(*) FROM item INDEXED BY item_later WHERE ready = 0 AND status = 'pending'") == 20_000
-    )
-    assert (
-        count(store, "SELECT count(*) FROM item INDEXED BY item_expiry WHERE expires_at > 0 AND finished_at = 0") == 0
-    )
-
-
 # ── The log ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -444,7 +380,7 @@ async def test_a_closed_store_leaves_one_sound_file(tmp_path: Path) -> None:
     (item,) = await posted(store, NewItem('"kept"'))
     await changed(store, item, Claim(2, "box", "w"))
     await store.close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["queue.db", "queue.lock"]
+    assert sorted(os.listdir(tmp_path)) == ["queue.db", "queue.lock"]  # noqa: PTH208  Nothing else runs here.
     again = opened(tmp_path)
     assert (await loaded(again, item.id)).status == "processing"
     await again.close()
@@ -475,18 +411,3 @@ async def test_a_file_that_became_read_only_is_as_one_without_space(store: Sqlit
     assert await loaded(store, item.id) == item, "reads go on"
     store.connection.execute("PRAGMA query_only = OFF")
     await posted(store, NewItem("2"))
-
-
-# ── The statements' files ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_statements_are_loaded_by_name() -> None:
-    queries = load_queries(PACKAGE, "queries.sql")
-    assert queries["next_due"] == "SELECT min(due_at) FROM item WHERE ready = 0 AND status = 'pending'"
-    assert set(queries) == set(SQL)
-    assert set(PLANS) < set(SQL)
-
-
-def test_migrations_are_numbered_without_a_gap() -> None:
-    numbers = [number for number, _ in load_migrations(PACKAGE)]
-    assert numbers == list(range(1, len(numbers) + 1))

@@ -111,6 +111,8 @@ class Driver(RuleBasedStateMachine):
         assert leases == {row.id: (row.holder, self.journal.lease_ends(row)) for row in held}, (
             "memory and rows disagree"
         )
+        pending = self._same([side.pending() for side in self.sides])
+        assert pending == sum(row.status == "pending" for row in rows), "the engine has lost count"
         waiting = self._same([side.waiting() for side in self.sides])
         if not blocked:
             assert waiting == self.journal.waiting()

@@ -43,6 +43,10 @@ class FaultyStore:
         async with self.store.turn(durable=durable) as turn:
             yield FaultyTurn(turn, self.faults, durable)
 
+    async def pending(self) -> int:
+        """As the store counts them."""
+        return await self.store.pending()
+
     async def leases(self) -> list[Item]:
         """As the store has them."""
         return await self.store.leases()

@@ -215,6 +215,12 @@ class Journal(Record):
     def _gone(self, who: Who) -> bool:
         return who.startswith("s") and who not in self.sockets
 
+    def deadlines(self) -> list[int]:
+        """The times at which something is over or comes due, the next one first."""
+        rows = [(row.due_at, row.expires_at, self.lease_ends(row)) for row in self.rows.values()]
+        claims = [claim.until or 0 for claim in self.claims.values()]
+        return sorted({at for row in rows for at in row} | set(claims) | {self._grace_until})
+
     def waiting(self) -> Iterable[tuple[int, int]]:
         """The open claims: (holder, how many items each still takes)."""
         return sorted((self._holder_of(claim.who), claim.left) for claim in self.claims.values())

@@ -232,6 +232,15 @@ class QueueMachine(Driver):
         self.clock.advance(ms)
         self._then(now)
 
+    @rule(which=index, past=st.sampled_from([0, 0, 1, -1]), now=now_or_later)
+    def advance_to_a_deadline(self, which: int, past: int, now: bool) -> None:
+        """Time goes by until something is over, to the millisecond."""
+        deadlines = [at for at in self.journal.deadlines() if at + past > self.clock.now()]
+        if deadlines:
+            self._taken()
+            self.clock.advance(deadlines[which % len(deadlines)] + past - self.clock.now())
+            self._then(now)
+
     @rule()
     def turn(self) -> None:
         """What was said is done."""
@@ -319,6 +328,22 @@ class QueueMachine(Driver):
         if left:
             self.clock.advance(wait)
             self._resume(left.lease_user, left.worker, {left.id: left.attempts})
+            self._turn()
+
+    @precondition(lambda self: self.journal.sockets and self.journal.churn < 10)
+    @rule(who=index, last=st.sampled_from(["release", "fail", "drop"]))
+    def go_round_and_round(self, who: int, last: str) -> None:
+        """An item that is claimed and given back until that is enough."""
+        self._post({"kind": "e"}, {})
+        name = f"#{len(self.journal.rows)}"
+        for number in range(1, self.journal.churn + 1):
+            self._say(self._socket(who), "claim", {"criteria": {"kind": "e"}})
+            self._turn()
+            if number == self.journal.churn and last == "drop":
+                self._drop(self._socket(who))
+            else:
+                verb = last if number == self.journal.churn else "release"
+                self._say(self._socket(who), verb, self._report(verb, name, number, False))
             self._turn()
 
 

@@ -35,6 +35,10 @@ class MemoryStore:
         del durable  # There is no power to lose.
         yield MemoryTurn(self)
 
+    async def pending(self) -> int:
+        """How many items wait."""
+        return sum(item.status == "pending" for item in self.disk.rows.values())
+
     async def leases(self) -> list[Item]:
         """All items that are `processing`."""
         return [_bare(item) for item in self.disk.rows.values() if item.status == "processing"]

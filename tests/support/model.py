@@ -1,16 +1,18 @@
-"""Items for tests of single rules: one that stands at `NOW`, and what a test says of it."""
+"""For tests of single rules: an item that stands at `NOW`, what happens to it, and what becomes of it."""
 
 from dataclasses import replace
 from typing import Any, Final
 
 from leaseway_server.core.backoff import Backoff
-from leaseway_server.core.lifecycle import Policy, create
+from leaseway_server.core.lifecycle import Claim, Event, Fail, Policy, Refusal, Resume, apply, create
 from leaseway_server.core.model import Item, NewItem
 
 NOW: Final = 1_800_000_000_000
 SOCKET: Final = 7
 OTHER: Final = 8
 LEASE: Final = 10_000
+ERROR: Final = '{"message":"no luck"}'
+LATER: Final = NOW + 5_000
 POLICY: Final = Policy(LEASE, 0, max_attempts=3, max_losses=3, backoff=Backoff(delays=(1_000, 4_000), jitter=0.0))
 
 
@@ -63,3 +65,32 @@ def ended(status: str, **changes: Any) -> Item:
         "result": '{"width": 1}' if status == "finished" else "",
     }
     return waiting_again("open", ready=0, **end | changes)
+
+
+def claim(holder: int = SOCKET) -> Claim:
+    """`box-1` of `box` claims."""
+    return Claim(holder, "box", "box-1")
+
+
+def fail(fence: int | None = 1, *, retryable: bool = True, retry_in: int | None = None) -> Fail:
+    """An attempt that failed."""
+    return Fail(ERROR, retryable, fence, retry_in=retry_in)
+
+
+def resume(fence: int = 1, *, user: str = "box", worker: str = "box-1", progress_from: int = 0) -> Resume:
+    """`box-1` of `box` is back, on `OTHER`."""
+    return Resume(OTHER, user, worker, fence, progress_from)
+
+
+def after(item: Item, event: Event, now: int = LATER, policy: Policy = POLICY) -> Item:
+    """The item after an event that is taken."""
+    changed = apply(item, event, now, policy)
+    assert isinstance(changed, Item), changed
+    return changed
+
+
+def refused(item: Item, event: Event, now: int = LATER, policy: Policy = POLICY) -> Refusal:
+    """Why it is not taken."""
+    refusal = apply(item, event, now, policy)
+    assert isinstance(refusal, Refusal), refusal
+    return refusal

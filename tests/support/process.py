@@ -48,6 +48,7 @@ class ServerProcess:
         self._toml = toml
         self._prefix = prefix
         self._said = asyncio.Event()
+        self._spawned_at = 0
         self._process: Process | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -75,20 +76,26 @@ class ServerProcess:
     async def start(self) -> float:
         """Starts it, and returns the seconds until it serves. Where it ends instead, an `AssertionError` shows why."""
         began = time.monotonic()
-        before = len(self.output)
         await self.spawn()
+        assert await self.serves(), self.output[self._spawned_at :].decode(errors="replace")
+        return time.monotonic() - began
+
+    async def serves(self) -> bool:
+        """After `spawn`: waits until it serves, or has ended instead."""
         assert self._reading is not None
         async with asyncio.timeout(PATIENCE):
-            while not (serving := _SERVING.search(self.output, before)):
-                assert not self._reading.done(), self.output[before:].decode(errors="replace")
+            while not (serving := _SERVING.search(self.output, self._spawned_at)):
+                if self._reading.done():
+                    return False
                 await self._said.wait()
                 self._said.clear()
         self.base_url = serving[1].decode()
-        return time.monotonic() - began
+        return True
 
     async def spawn(self) -> None:
         """Starts it, and waits for nothing."""
         assert not self.running
+        self._spawned_at = len(self.output)
         file = self._folder / "leaseway.toml"
         listen = self.base_url.removeprefix("http://") or "127.0.0.1:0"
         file.write_text(_with_server(self._toml, f'listen = "{listen}"', f'store = "sqlite:{self.data}"'))
@@ -96,6 +103,7 @@ class ServerProcess:
         command = [*self._prefix, sys.executable, "-m", "leaseway_server", "--config", str(file)]
         self._process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=STDOUT, env=environment)
         self._reading = asyncio.create_task(self._read(self._process))
+        self._reading.add_done_callback(lambda _task: self._said.set())
 
     async def stop(self) -> Ended:
         """SIGTERM: a planned stop."""
@@ -133,19 +141,11 @@ class ServerProcess:
         await self.kill()
         return await self.start()
 
-    async def said(self, text: bytes, after: int = 0) -> None:
-        """Waits until its output holds the text, behind the first `after` bytes."""
-        async with asyncio.timeout(PATIENCE):
-            while text not in self.output[after:]:
-                await self._said.wait()
-                self._said.clear()
-
     async def _read(self, process: Process) -> None:
         assert process.stdout is not None
         while chunk := await process.stdout.read(65_536):
             self.output += chunk
             self._said.set()
-        self._said.set()
 
     def add_tokens(self, users: Mapping[str, Sequence[Right]]) -> dict[str, str]:
         """A token for each user, narrowed to these rights (none: not narrowed); by user."""

@@ -16,6 +16,7 @@ from leaseway_server.core.commands import Change, Changed, Drop, Failed, Handed,
 from leaseway_server.core.conversation import Conversation
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.lifecycle import Event
+from leaseway_server.core.limits import Allowance, Allowances
 from leaseway_server.core.model import HTTP, Item
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.reports import Reporter, ack, parse_ask, parse_report
@@ -118,14 +119,14 @@ class Monitor:
         self.session = MonitorSession(
             side.queue,
             "ann",
-            may_post=True,
+            frozenset({"fetch", "post"}),
             watch=lambda item_id: self._engine.hub.watch(item_id, self),
             unwatch=lambda item_id: self._engine.hub.unwatch(item_id, self),
         )
 
     def offer(self, view: View) -> None:
         """The hub has a change."""
-        self.session.watching.offer(view)
+        self.session.offer(view)
 
     def take(self) -> list[bytes]:
         """What is told now; ends that are told for the first time are stamped, as the socket does it."""
@@ -181,7 +182,9 @@ class Side:
 
     def open_socket(self, who: Who, user: str) -> None:
         """A new work socket."""
-        session = self.sockets[who] = WorkSession(self.queue, self.engine.new_holder(), user, self.clock.chance)
+        session = self.sockets[who] = WorkSession(
+            self.queue, self.engine.new_holder(), user, self.clock.chance, Allowance(Allowances(100), user)
+        )
         self.engine.tell_losses(session.holder, session.lost)
 
     def say(self, who: Who, message: Said) -> None:
@@ -279,6 +282,10 @@ class Side:
         by_holder = {item_id: holder for holder, held in leases._by_holder.items() for item_id in held}
         assert by_holder == {item_id: lease.holder for item_id, lease in leases._leases.items()}
         return {self._names[item_id]: (lease.holder, lease.ends) for item_id, lease in leases._leases.items()}
+
+    def pending(self) -> int:
+        """How many items wait, as the engine has counted."""
+        return self.engine._pending
 
     def waiting(self) -> list[tuple[int, int]]:
         """The claims in the engine's memory: (holder, how many items each still takes)."""

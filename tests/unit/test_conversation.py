@@ -1,4 +1,4 @@
-"""What both sockets share: one verb a message, `ref`, `batch`, `hello`, and answers in the order asked (PROTOCOL.md §4)."""
+"""What both sockets share: one verb a message, `ref`, `batch`, `hello`, and answers in the order asked."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +12,7 @@ from leaseway_server.core.commands import Changed, Empty, Failed, Found, Handed
 from leaseway_server.core.conversation import frames
 from leaseway_server.core.errors import Unavailable
 from leaseway_server.core.jsontext import Json
+from leaseway_server.core.limits import Allowance, Allowances
 from leaseway_server.core.queue import Limits, Queue, Schemas
 from leaseway_server.core.schema import Schema
 from leaseway_server.core.session import WorkSession
@@ -24,14 +25,14 @@ ID = "00000000000000a1"
 
 
 def work(queue: Queue = QUEUE) -> Talk:
-    return Talk(WorkSession(queue, SOCKET, "box", lambda: 0.5), "work")
+    return Talk(WorkSession(queue, SOCKET, "box", lambda: 0.5, Allowance(Allowances(100), "box")), "work")
 
 
 def monitor(queue: Queue = QUEUE) -> Talk:
     def ignore(_item_id: str) -> None:
         """No hub is here."""
 
-    return Talk(MonitorSession(queue, "ann", may_post=True, watch=ignore, unwatch=ignore), "monitor")
+    return Talk(MonitorSession(queue, "ann", frozenset({"post", "fetch"}), watch=ignore, unwatch=ignore), "monitor")
 
 
 both = pytest.mark.parametrize("open_talk", [work, monitor])

@@ -1,5 +1,7 @@
 """Ids: a permutation of the row numbers, unguessable without the key."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +29,7 @@ def test_ids_are_the_same_in_every_process() -> None:
 def test_no_two_are_equal_and_neighbours_share_nothing() -> None:
     ids = [IDS.id_of(seq) for seq in range(20_000)]
     assert len(set(ids)) == len(ids)
-    bits = [(int(one, 16) ^ int(other, 16)).bit_count() for one, other in zip(ids, ids[1:], strict=False)]
+    bits = [(int(one, 16) ^ int(other, 16)).bit_count() for one, other in pairwise(ids)]
     assert 31 < sum(bits) / len(bits) < 33, "half of the bits differ"
 
 
@@ -38,8 +40,10 @@ def test_another_key_gives_other_ids(seq: int, key: bytes) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "1", "9F2C1A0B7D4E6F83", "9f2c1a0b7d4e6f8", "9f2c1a0b7d4e6f83a", "9f2c1a0b7d4e6f8g", "0x2c1a0b7d4e6f83"]
-    + ["9f2c1a0b7d4e_f83", "-f2c1a0b7d4e6f83", " f2c1a0b7d4e6f83", "9f2c1a0b7d4e6f８3"],
+    [
+        *("", "1", "9F2C1A0B7D4E6F83", "9f2c1a0b7d4e6f8", "9f2c1a0b7d4e6f83a", "9f2c1a0b7d4e6f8g", "0x2c1a0b7d4e6f83"),
+        *("9f2c1a0b7d4e_f83", "-f2c1a0b7d4e6f83", " f2c1a0b7d4e6f83", "9f2c1a0b7d4e6f８3"),
+    ],
 )
 def test_what_is_no_id_has_no_row(text: str) -> None:
     assert IDS.seq_of(text) is None

@@ -20,7 +20,7 @@ def test_random_programs_keep_the_promises_and_reach_the_rare_states(report_line
     run_state_machine_as_test(
         QueueMachine,
         settings=settings(
-            max_examples=EXAMPLES or 250,
+            max_examples=EXAMPLES or 300,
             stateful_step_count=STEPS,
             derandomize=not EXAMPLES,
             database=None,

@@ -22,6 +22,7 @@ from leaseway_server.core.commands import (
 from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.lifecycle import Event, Fail, Progress, Release, Renew, Result
+from leaseway_server.core.limits import Allowance, Allowances
 from leaseway_server.core.model import Item
 from leaseway_server.core.queue import ENVELOPE, RECORD_LIMIT, Limits, Queue, Schemas
 from leaseway_server.core.schema import Schema
@@ -31,14 +32,14 @@ from support.talk import Talk
 
 ID = "00000000000000a1"
 OTHER_ID = "00000000000000a2"
-LIMITS = Limits(message_bytes=ENVELOPE + 1_000, count=5, wait_ms=60_000, ids=3, waiting_claims=2)
+LIMITS = Limits(message_bytes=ENVELOPE + 1_000, count=5, wait_ms=60_000, ids=3)
 PLAIN = Queue("demo", POLICY, limits=LIMITS)
 SCHEMAS = Schemas(*(Schema.compile(example("resize", kind)) for kind in ("item", "progress", "result")))
 RESIZE = Queue("resize", POLICY, SCHEMAS, LIMITS)
 
 
 def talk_on(queue: Queue = PLAIN) -> Talk:
-    return Talk(WorkSession(queue, SOCKET, "box", lambda: 0.25), "work")
+    return Talk(WorkSession(queue, SOCKET, "box", lambda: 0.25, Allowance(Allowances(2), "box")), "work")
 
 
 def nested(levels: int) -> Json:

@@ -1,4 +1,4 @@
-"""The monitor socket without its socket: what it watches, and that it always gets the newest view and never an older one."""
+"""The monitor socket without its socket: it always gets the newest view of what it watches, and never an older one."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ class Monitor(Talk):
         self.monitor = MonitorSession(
             queue,
             "ann",
-            may_post=may_post,
+            frozenset({"fetch", "post"} if may_post else {"fetch"}),
             watch=lambda item_id: self.hub.watch(item_id, self),
             unwatch=lambda item_id: self.hub.unwatch(item_id, self),
         )
@@ -39,7 +39,7 @@ class Monitor(Talk):
 
     def offer(self, view: View) -> None:
         """The hub has a change."""
-        self.monitor.watching.offer(view)
+        self.monitor.offer(view)
 
     def changes(self, *items: Item) -> None:
         """These were committed."""
@@ -302,7 +302,7 @@ def test_a_view_is_encoded_once_however_many_watch() -> None:
 
 
 def a_view(rev: int) -> View:
-    return View(id=ID, rev=rev, encoded=b"", terminal=False, unfetched=False)
+    return View(id=ID, posted_by="", rev=rev, encoded=b"", terminal=False, unfetched=False)
 
 
 @given(st.lists(st.one_of(st.tuples(st.sampled_from(["offer", "answer"]), st.integers(1, 9)), st.just(("take", 0)))))

@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Final, Literal, TypeAlias, get_args
 
-from leaseway_server.core.errors import NotAllowed, NotFound, Unauthorized
+from leaseway_server.core.errors import LimitReached, NotAllowed, NotFound, Unauthorized
 
 Right: TypeAlias = Literal["post", "fetch", "work", "admin"]
 Grant: TypeAlias = Literal["open", "users"] | frozenset[str]
@@ -18,6 +18,11 @@ Grant: TypeAlias = Literal["open", "users"] | frozenset[str]
 RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
 ALL_RIGHTS: Final[frozenset[Right]] = frozenset(RIGHTS)
 NO_RIGHTS: Final[frozenset[Right]] = frozenset()
+
+
+TICKET_LIFE: Final = 30_000
+"""How long a ticket may be used, ms."""
+MOST_TICKETS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +97,10 @@ def rights(grants: Grants, queue: str, token: Token | None, now: int) -> frozens
     return NO_RIGHTS if token and token.expired(now) else _rights(grants, queue, token)
 
 
-def authorize(queues: Mapping[str, Grants], queue: str, right: Right, caller: Caller, now: int) -> frozenset[Right]:
-    """All that the caller may do on the queue, where `right` is a part of it.
+def authorize(
+    queues: Mapping[str, Grants], queue: str, right: Right | None, caller: Caller, now: int
+) -> frozenset[Right]:
+    """All that the caller may do on the queue, where `right` is a part of it; None is content with any right.
 
     Raises `Unauthorized`, `NotFound` or `NotAllowed`, with texts that are the same whatever the caller may not see.
     """
@@ -102,7 +109,7 @@ def authorize(queues: Mapping[str, Grants], queue: str, right: Right, caller: Ca
         raise Unauthorized("this token is not valid, or not any more")
     grants = queues.get(queue)
     has = rights(grants, queue, token, now) if grants else NO_RIGHTS
-    if right in has:
+    if right in has or (right is None and has):
         return has
     if token is None and (grants or not _open_everywhere(queues, right)):
         raise Unauthorized("a token is needed here: as Authorization: Bearer, or as ?token=")
@@ -119,9 +126,33 @@ def _rights(grants: Grants, queue: str, token: Token | None) -> frozenset[Right]
     return grants.open_rights() | grants.rights_of(token.user) & kept
 
 
-def _open_everywhere(queues: Mapping[str, Grants], right: Right) -> bool:
+def _open_everywhere(queues: Mapping[str, Grants], right: Right | None) -> bool:
     """Whether no token is needed for this on any queue: then a 404 tells nothing that a 401 would hide."""
-    return all(right in grants.open_rights() for grants in queues.values())
+    return all(right in opened or (right is None and opened) for opened in map(Grants.open_rights, queues.values()))
+
+
+class Tickets:
+    """The tickets of one queue that were not used yet: each is good for one connection (PROTOCOL.md §2).
+
+    In memory only: they live for seconds, and a queue is served by one process.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[Token, int]] = {}
+
+    def issue(self, secret: str, token: Token, now: int) -> int:
+        """Keeps a new ticket of this token. Gives when it ends, ms since the epoch."""
+        ends = now + TICKET_LIFE
+        self._waiting = {hashed: one for hashed, one in self._waiting.items() if one[1] > now}
+        if len(self._waiting) >= MOST_TICKETS:
+            raise LimitReached(f"{MOST_TICKETS} tickets wait to be used already")
+        self._waiting[hash_token(secret)] = (token, ends)
+        return ends
+
+    def redeem(self, secret: str, now: int) -> Token | None:
+        """The token whose ticket this is, once; None afterwards, and where its time is over."""
+        token, ends = self._waiting.pop(hash_token(secret), (None, 0))
+        return token if ends > now else None
 
 
 def _includes(grant: Grant, user: str) -> bool:

@@ -46,6 +46,10 @@ class Conversation(ABC):
         self.queue = queue
         self.worker = ""
         self.batches = False
+        self.heard = 0
+        """How many messages came, the members of batches counted."""
+        self.bad = 0
+        """How many of them were no message of the protocol."""
         self._waiting: deque[Exchange] = deque()
         self._outgoing: list[bytes] = []
 
@@ -54,6 +58,7 @@ class Conversation(ABC):
         try:
             value = parse(text)
         except JsonRefused as refused:
+            self.heard += 1
             self._refuse(Exchange("", left=0), BadJson(str(refused)))
             return []
         return list(self._message(value, outer=True))
@@ -96,6 +101,7 @@ class Conversation(ABC):
 
     def _message(self, value: Json, *, outer: bool) -> Iterator[Exchange]:
         exchange = Exchange("")
+        self.heard += 1
         try:
             members = an_object(value, "a message")
             exchange.ref = _ref(members)
@@ -149,6 +155,7 @@ class Conversation(ABC):
         return exchange
 
     def _refuse(self, exchange: Exchange, refused: Refused) -> None:
+        self.bad += isinstance(refused, BadJson | BadMessage)
         exchange.ordered = True
         self._begin(exchange)
         self._say(exchange, self._error(exchange, refused))

@@ -7,6 +7,7 @@
     │   ├── SchemaMismatch  it does not meet the queue's JSON Schema
     │   ├── TooLarge        it is larger than the server takes
     │   ├── LimitReached    it would pass a limit of the server
+    │   │   └── TooManyAttempts  too many tokens that are not valid came from one address
     │   ├── Conflict        it contradicts what is there
     │   ├── Unauthorized    no valid token where one is needed
     │   ├── NotAllowed      a valid token without this right
@@ -89,6 +90,12 @@ class LimitReached(Refused):
     status = 429
     close = 1013
     title = "A limit is reached"
+
+
+class TooManyAttempts(LimitReached):
+    """An address sent too many tokens that are not valid."""
+
+    title = "Too many attempts"
 
 
 class Conflict(Refused):

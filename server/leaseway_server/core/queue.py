@@ -23,7 +23,6 @@ class Limits:
     ids: int = 10_000
     subscriptions: int = 10_000
     count: int = 1_000
-    waiting_claims: int = 10_000
     wait_ms: int = 600_000
 
     @property
@@ -54,6 +53,14 @@ class Queue:
     policy: Policy = field(default_factory=Policy)
     schemas: Schemas = field(default_factory=Schemas)
     limits: Limits = field(default_factory=Limits)
+    max_pending: int = 1_000_000
+    """Posts that would make more items wait than this are refused; requeues are not."""
+    own_only: bool = False
+    """`visibility = "own"`: who has neither `work` nor `admin` sees only what it posted (PROTOCOL.md §2)."""
+
+    def shows(self, posted_by: str, user: str, rights: frozenset[str]) -> bool:
+        """Whether an item of this poster is there for this user at all."""
+        return not self.own_only or posted_by == user or "work" in rights or "admin" in rights
 
 
 def check_in(value: Json, schema: Schema | None, limit: int, what: str, path: str = "") -> str:

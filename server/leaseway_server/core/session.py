@@ -5,6 +5,7 @@ it claimed an item, so that a client which sends no `attempts` is fenced all the
 """
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import ClassVar, Final
 
 import orjson
@@ -22,6 +23,7 @@ from leaseway_server.core.commands import (
 from leaseway_server.core.conversation import Conversation, Exchange, Message
 from leaseway_server.core.errors import BadMessage, LimitReached
 from leaseway_server.core.jsontext import Json
+from leaseway_server.core.limits import Allowance
 from leaseway_server.core.members import Members, an_object, flag, integer, item_id, name_of, required
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.reports import REPORTS, Reporter, ack, parse_ask, parse_report
@@ -32,16 +34,20 @@ REMEMBERED: Final = 20_000
 
 
 class WorkSession(Conversation):
-    """What one worker's socket says and is told. `holder` is the socket's number, `user` whose token it came with."""
+    """What one worker's socket says and is told.
+
+    `holder` is the socket's number, `user` whose token it came with, `waiting` how many claims may wait, which it
+    shares with the other sockets of its token.
+    """
 
     verbs: ClassVar[frozenset[str]] = REPORTS | {"claim", "unclaim", "resume", "hello", "batch"}
 
-    def __init__(self, queue: Queue, holder: int, user: str, chance: Callable[[], float]) -> None:
+    def __init__(self, queue: Queue, holder: int, user: str, chance: Callable[[], float], waiting: Allowance) -> None:
         super().__init__(queue)
         self.holder = holder
         self.user = user
         self._wants_cancel = False
-        self._parked = 0
+        self._waiting_claims = waiting
         self._fences: dict[str, int] = {}
         self._reporter = Reporter(holder, user, self._fences.get, chance)
 
@@ -72,17 +78,15 @@ class WorkSession(Conversation):
 
     def _park(self, exchange: Exchange) -> None:
         """Counts the claims that wait."""
-        if exchange.ordered:
-            return
-        if self._parked == self.queue.limits.waiting_claims:
-            raise LimitReached(f"a socket has at most {self._parked} claims waiting")
-        self._parked += 1
+        if not exchange.ordered and not self._waiting_claims.take():
+            limit = self._waiting_claims.of.limit
+            raise LimitReached(f"{limit} claims of this token wait already, which is all that may")
 
     def settle(self, exchange: Exchange, outcome: Outcome) -> None:
         """Takes an outcome of the exchange's command."""
         super().settle(exchange, outcome)
         if exchange.left == 0 and not exchange.ordered:
-            self._parked -= 1
+            self._waiting_claims.give()
 
     def _resume(self, value: Json) -> ResumeLeases:
         resume = an_object(value, "resume")
@@ -94,7 +98,7 @@ class WorkSession(Conversation):
         worker = name_of(resume, "worker") or self.worker
         if not worker:
             raise BadMessage("worker is missing: the name that the claims were made under", path="/worker")
-        return ResumeLeases(self.holder, self.user, worker, tuple(map(_lease, leases)))
+        return ResumeLeases(self.holder, self.user, worker, tuple(map(_lease, count(), leases)))
 
     def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
         match outcome:
@@ -128,12 +132,15 @@ class WorkSession(Conversation):
             del self._fences[next(iter(self._fences))]
 
 
-def _lease(value: Json) -> tuple[str, int]:
-    lease = an_object(value, "a lease", "/leases")
-    attempts = integer(lease, "attempts")
-    if attempts is None:
-        raise BadMessage("each lease needs its attempts, the number that came with the item", path="/leases")
-    return item_id(lease), attempts
+def _lease(index: int, value: Json) -> tuple[str, int]:
+    try:
+        lease = an_object(value, "a lease")
+        attempts = integer(lease, "attempts")
+        if attempts is None:
+            raise BadMessage("each lease needs its attempts, the number that came with the item")
+        return item_id(lease), attempts
+    except BadMessage as refused:
+        raise BadMessage(str(refused), path=f"/leases/{index}{refused.problems[0].path}") from None
 
 
 def _resumed(known: str, changed: Changed) -> Message:

@@ -24,6 +24,7 @@ class View:
     """An encoded view; encoded once however many watch it. `unfetched`: it is an end that no producer was told yet."""
 
     id: str
+    posted_by: str
     rev: int
     encoded: bytes
     terminal: bool
@@ -92,18 +93,26 @@ class MonitorSession(Conversation):
         self,
         queue: Queue,
         user: str,
+        rights: frozenset[str],
         *,
-        may_post: bool,
         watch: Callable[[str], None],
         unwatch: Callable[[str], None],
     ) -> None:
         super().__init__(queue)
         self.watching = WatchList()
         self._user = user
-        self._may_post = may_post
+        self._rights = rights
         self._watch = watch
         self._unwatch = unwatch
         self._promised: set[Exchange] = set()
+
+    def offer(self, view: View) -> None:
+        """The hub has a change of an item that this socket named."""
+        if self._sees(view.posted_by):
+            self.watching.offer(view)
+
+    def _sees(self, posted_by: str) -> bool:
+        return self.queue.shows(posted_by, self._user, self._rights)
 
     def take_with_views(self) -> tuple[list[bytes], list[View]]:
         """The frames to send now: direct answers, then the newest views; and the views that are among them."""
@@ -123,7 +132,7 @@ class MonitorSession(Conversation):
                 self._forget(item_id)
 
     def _post(self, value: Json, exchange: Exchange) -> Exchange:
-        if not self._may_post:
+        if "post" not in self._rights:
             raise NotAllowed("this token may watch here, but not post")
         new = parse_post(value, self.queue, self._user)
         if flag(an_object(value, "post"), "subscribe", default=False):
@@ -171,7 +180,7 @@ class MonitorSession(Conversation):
     def _show(self, ids: tuple[str, ...], found: Found) -> None:
         for item_id in ids:
             item = found.items.get(item_id)
-            if item is None:
+            if item is None or not self._sees(item.posted_by):
                 self._forget(item_id)  # Unknown ids are ignored, and cost nothing.
             elif item_id in self.watching:
                 self.watching.answer(view_of(item, found.now))
@@ -179,7 +188,9 @@ class MonitorSession(Conversation):
 
 def view_of(item: Item, now: int) -> View:
     """The item's view at `now`, encoded."""
-    return View(item.id, item.rev, encode_view(item, now), item.terminal, item.terminal and not item.fetched_at)
+    return View(
+        item.id, item.posted_by, item.rev, encode_view(item, now), item.terminal, item.terminal and not item.fetched_at
+    )
 
 
 def _ids(value: Json, verb: str, queue: Queue) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import secrets
 import time
 
 
@@ -19,6 +20,10 @@ class Clock:
     def chance(self) -> float:
         """A number in [0, 1)."""
         return self._random.random()
+
+    def secret(self) -> str:
+        """A text that nobody can guess: 256 bits."""
+        return secrets.token_urlsafe(32)
 
     async def wait(self, event: asyncio.Event, until: int) -> None:
         """Returns when the event is set or at `until` (ms since the epoch; 0 is never), whichever comes first."""

@@ -16,6 +16,7 @@ from leaseway_server.core.commands import Answer, Change, Command, Drop, Failed,
 from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.errors import StoreFull, StoreLost, Unavailable
 from leaseway_server.core.lifecycle import Fetch, Progress, Renew, Result, loss
+from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.hub import Hub
@@ -74,6 +75,7 @@ class Engine:
         self._leases = Leases(queue.policy, self._start)
         self._dispatch = Dispatch()
         self._minima = Minima()
+        self._pending = 0
         self._holders = count(1)
         self._waiting: list[Submission] = []
         self._kept: list[Submission] = []
@@ -136,6 +138,7 @@ class Engine:
     async def start(self) -> None:
         """Reads the leases; call it once before `run` or `step`."""
         self._leases.update(await self._store.leases())
+        self._pending = await self._store.pending()
         async with self._store.turn(durable=True) as turn:
             self._minima = Minima(await turn.next_due(), await turn.next_expiry())
 
@@ -233,7 +236,7 @@ class Engine:
     async def _turn(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> TurnWork:
         durable = self._searching or sweeps != Sweeps() or not all(map(_light, submissions))
         async with self._store.turn(durable=durable) as turn:
-            work = TurnWork(turn, self.queue.policy, self._dispatch, self._leases, self._start)
+            work = TurnWork(turn, self.queue, self._dispatch, self._leases, self._start, self._pending)
             await work.run(submissions, sweeps, dispatching=dispatching)
             minima = Minima(
                 await turn.next_due() if sweeps.due else self._minima.due,
@@ -247,6 +250,7 @@ class Engine:
         self._dispatch.commit()
         changes = work.changes()
         self._leases.update(after for _, after in changes)
+        self._pending += sum((after.status == "pending") - _was_pending(before) for before, after in changes)
         for _, after in changes:
             later = after.due_at if after.status == "pending" and not after.ready else 0
             self._minima.include(later, 0 if after.terminal else after.expires_at)
@@ -326,6 +330,10 @@ def _bytes(command: Command) -> int:
     if isinstance(command, Change) and isinstance(command.event, Result | Progress):
         return len(command.event.value)
     return 0
+
+
+def _was_pending(before: Item | None) -> bool:
+    return before is not None and before.status == "pending"
 
 
 def _must_be_done(command: Command) -> bool:

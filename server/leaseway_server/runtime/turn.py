@@ -30,14 +30,13 @@ from leaseway_server.core.commands import (
     Withdraw,
 )
 from leaseway_server.core.dispatch import END, Dispatch, Lane
-from leaseway_server.core.errors import Refused
+from leaseway_server.core.errors import LimitReached, Refused
 from leaseway_server.core.jsontext import Json, parse
 from leaseway_server.core.lifecycle import (
     Claim,
     Due,
     Event,
     Expire,
-    Policy,
     Refusal,
     Resume,
     SocketLost,
@@ -45,6 +44,7 @@ from leaseway_server.core.lifecycle import (
     create,
 )
 from leaseway_server.core.model import Item
+from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.leases import Leases, Start
 from leaseway_server.store.base import Turn
 
@@ -77,11 +77,15 @@ class Sweeps:
 class TurnWork:
     """The work of one turn, over an open transaction."""
 
-    def __init__(self, turn: Turn, policy: Policy, dispatch: Dispatch, leases: Leases, start: Start) -> None:
+    def __init__(
+        self, turn: Turn, queue: Queue, dispatch: Dispatch, leases: Leases, start: Start, pending: int
+    ) -> None:
         self.now = 0
         self.outcomes: list[tuple[Answer, Callable[[], Outcome]]] = []
         self._turn = turn
-        self._policy = policy
+        self._queue = queue
+        self._policy = queue.policy
+        self._pending = pending
         self._dispatch = dispatch
         self._leases = leases
         self._start = start
@@ -184,6 +188,8 @@ class TurnWork:
             self._new[item.id] = item
 
     def _post(self, command: Post, seq: int, item_id: str) -> Callable[[], Outcome]:
+        if self._pending + len(self._new) >= self._queue.max_pending:
+            raise LimitReached(f"{self._queue.max_pending} items wait already, which is all that the queue takes")
         item = create(command.new, item_id, seq, self.now, self._policy)
         self._new[item_id] = self._items[item_id] = item
         return lambda: Posted(self._items[item_id])  # As committed: a waiting claim may take it in this turn.

@@ -78,6 +78,10 @@ class Store(Protocol):
         """A transaction. Where not `durable`, loss of power may cost it, a killed process may not (§7.1)."""
         ...
 
+    async def pending(self) -> int:
+        """How many items are `pending`; counted once at the start."""
+        ...
+
     async def leases(self) -> list[Item]:
         """All items that are `processing`, without `body`; read once at the start."""
         ...

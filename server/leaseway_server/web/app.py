@@ -1,27 +1,32 @@
 """The application: which path goes where. Nothing is decided here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
 from leaseway_server.core.access import Right
-from leaseway_server.core.errors import Refused, Unavailable
+from leaseway_server.core.errors import LimitReached, Refused, Unavailable
+from leaseway_server.core.limits import Allowances
 from leaseway_server.core.reports import REPORTS
 from leaseway_server.web import items, pages, work_requests
 from leaseway_server.web.auth import Admitted, admit
 from leaseway_server.web.monitor_socket import MonitorSocket
-from leaseway_server.web.problems import on_http_exception, on_refused
+from leaseway_server.web.origin import OriginGuard, check_origin
+from leaseway_server.web.problems import on_http_exception, on_left, on_refused
 from leaseway_server.web.requests import json_response
 from leaseway_server.web.site import Site
 from leaseway_server.web.socket import Socket
+from leaseway_server.web.tickets import issue_ticket
 from leaseway_server.web.work_socket import WorkSocket
 
-OpenSocket = Callable[[Admitted, Scope, Receive, Send], Socket]
+OpenSocket = Callable[[Site, Admitted, Scope, Receive, Send], Socket]
 
 
 async def health(_request: Request) -> Response:
@@ -49,11 +54,27 @@ class SocketEndpoint:
         await receive()
         await send({"type": "websocket.accept"})
         try:
-            admitted = admit(self._site, scope, self._right)
+            with self._admitted(scope) as admitted:
+                await self._open(self._site, admitted, scope, receive, send).run()
         except Refused as refused:
             await send({"type": "websocket.close", "code": refused.close, "reason": refused.title})
-            return
-        await self._open(admitted, scope, receive, send).run()
+
+    @contextmanager
+    def _admitted(self, scope: Scope) -> Iterator[Admitted]:
+        """Counts the connection, for its address and its token, for as long as it lasts."""
+        check_origin(scope, self._site)
+        admitted = admit(self._site, scope, self._right)
+        with ExitStack() as counted:
+            for allowances, key in self._counts(admitted):
+                if not allowances.take(key):
+                    raise LimitReached("too many connections; close some, or come back later")
+                counted.callback(allowances.give, key)
+            yield admitted
+
+    def _counts(self, admitted: Admitted) -> Iterator[tuple[Allowances, str]]:
+        yield self._site.connections_of_address, admitted.address
+        if admitted.token_id:
+            yield self._site.connections_of_token, admitted.token_id
 
 
 def create_app(site: Site) -> Starlette:
@@ -64,6 +85,7 @@ def create_app(site: Site) -> Starlette:
             Route("/{queue}/items/{id}", items.get_item, methods=["GET"]),
             Route("/{queue}/items/{id}/item", items.get_body, methods=["GET"]),
             Route("/{queue}/items/{id}/cancel", items.cancel_item, methods=["POST"]),
+            Route("/{queue}/tickets", issue_ticket, methods=["POST"]),
             Route("/{queue}/claim", work_requests.claim, methods=["POST"]),
             *(Route(f"/{{queue}}/{verb}", work_requests.report(verb), methods=["POST"]) for verb in sorted(REPORTS)),
             WebSocketRoute("/{queue}/work", SocketEndpoint(site, "work", WorkSocket)),
@@ -72,7 +94,8 @@ def create_app(site: Site) -> Starlette:
             Route("/_ready", ready, methods=["GET"]),
             *pages.ROUTES,
         ],
-        exception_handlers={Refused: on_refused, HTTPException: on_http_exception},
+        middleware=[Middleware(OriginGuard, site=site)],
+        exception_handlers={Refused: on_refused, HTTPException: on_http_exception, ClientDisconnect: on_left},
     )
     app.state.site = site
     return app

@@ -8,40 +8,80 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
-from leaseway_server.core.access import Caller, Right, authorize
-from leaseway_server.core.errors import BadMessage
+from leaseway_server.core.access import ANYONE, Caller, Right, Token, authorize
+from leaseway_server.core.errors import TooManyAttempts, Unauthorized
+from leaseway_server.core.model import Item
+from leaseway_server.web.address import client_address
 from leaseway_server.web.site import ServedQueue, Site
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A caller that may do what it asked, on a queue that is there. `user` is "" where no token was given."""
+    """A caller that may do what it asked, on a queue that is there. `user` and `token_id` are "" without a token."""
 
     served: ServedQueue
     user: str
     rights: frozenset[Right]
     token_id: str
-    """"" where no token was given."""
+    address: str
+
+    @property
+    def key(self) -> str:
+        """Whose limits these are: the token's, or without one the address's."""
+        return self.token_id or f"address {self.address}"
+
+    def sees(self, item: Item) -> bool:
+        """Whether the item is there for this caller at all."""
+        return self.served.queue.shows(item.posted_by, self.user, self.rights)
 
 
-def admit(site: Site, scope: Scope, right: Right) -> Admitted:
-    """The caller, where it has the right. Raises `Unauthorized`, `NotAllowed` or `NotFound`, as §2 says."""
+def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
+    """The caller, where it has the right (None: any right).
+
+    Raises `Unauthorized`, `NotAllowed`, `NotFound` as §2 says, and `TooManyAttempts`.
+    """
     name = scope["path_params"]["queue"]
     now = site.clock.now()
-    secret = credentials(scope)
-    caller = Caller(secret is not None, site.tokens.find(secret, now) if secret else None)
-    rights = authorize(site.grants, name, right, caller, now)
-    return Admitted(site.queues[name], caller.user, rights, caller.token.id if caller.token else "")
+    address = client_address(scope, site.trusted_proxies)
+    caller = _caller(site, scope, name, address, now)
+    try:
+        rights = authorize(site.grants, name, right, caller, now)
+    except Unauthorized:
+        if caller.presented:
+            site.failures.failed(address, now)
+        raise
+    return Admitted(site.queues[name], caller.user, rights, caller.token.id if caller.token else "", address)
 
 
-def credentials(scope: Scope) -> str | None:
-    """The token as it was sent: `?token=` or a bearer header. Raises `BadMessage` where both are there and differ."""
-    found = {value for name, value in parse_qsl(scope["query_string"].decode("latin-1"), True) if name == "token"}
+def _caller(site: Site, scope: Scope, queue: str, address: str, now: int) -> Caller:
+    secrets = credentials(scope)
+    if not secrets:
+        return ANYONE
+    if site.failures.too_many(address, now):
+        raise TooManyAttempts("too many tokens that are not valid came from this address; wait a minute")
+    if len(secrets) > 1:
+        return Caller(presented=True)  # Which of them is meant? None is taken.
+    kind, secret = secrets.pop()
+    if kind == "token":
+        return Caller(True, site.tokens.find(secret, now))
+    return Caller(True, _redeemed(site, queue, secret, now))
+
+
+def _redeemed(site: Site, queue: str, secret: str, now: int) -> Token | None:
+    """The token of a ticket of this queue; a ticket shares the end of its token."""
+    served = site.queues.get(queue)
+    token = served.tickets.redeem(secret, now) if served else None
+    return token if token and site.tokens.still_valid(token.id, now) else None
+
+
+def credentials(scope: Scope) -> set[tuple[str, str]]:
+    """What was sent to say who asks: ("token" or "ticket", value). A ticket is for handshakes alone (§2)."""
+    names = ("token", "ticket") if scope["type"] == "websocket" else ("token",)
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, encoding="latin-1")
+    found = {(name, value) for name, value in query if name in names}
     for name, value in scope["headers"]:
         if name == b"authorization":
             scheme, _, secret = value.decode("latin-1").partition(" ")
             if scheme.lower() == "bearer":
-                found.add(secret.strip())
-    if len(found) > 1:
-        raise BadMessage("more than one token was sent; send one")
-    return found.pop() if found else None
+                found.add(("token", secret.strip(" ")))
+    return found

@@ -14,7 +14,7 @@ from leaseway_server.core.view import encode_view
 from leaseway_server.core.watch import View, view_of
 from leaseway_server.web.auth import Admitted, admit
 from leaseway_server.web.requests import json_response, query_integer, read_json, succeeded, wait_for
-from leaseway_server.web.site import ServedQueue, Site
+from leaseway_server.web.site import Site
 
 
 class EndWatcher:
@@ -53,13 +53,14 @@ async def post_item(request: Request) -> Response:
 async def get_item(request: Request) -> Response:
     """`GET /<queue>/items/<id>`, with `waitMs` held until the item has ended."""
     site: Site = request.app.state.site
-    served = admit(site, request.scope, "fetch").served
+    caller = admit(site, request.scope, "fetch")
+    served = caller.served
     wait = query_integer(request, "waitMs", served.queue.limits.wait_ms)
     item_id = request.path_params["id"]
     watcher = EndWatcher()
     served.engine.hub.watch(item_id, watcher)  # Before it is read: no change between the two is missed.
     try:
-        item, now = await find(served, item_id)
+        item, now = await find(caller, item_id)
         view = view_of(item, now)
         if wait and not view.terminal:
             await wait_for(watcher.ended, request, site, wait / 1000)
@@ -74,8 +75,8 @@ async def get_item(request: Request) -> Response:
 
 async def get_body(request: Request) -> Response:
     """`GET /<queue>/items/<id>/item`: the item as it was posted."""
-    served = admit(request.app.state.site, request.scope, "fetch").served
-    item, _ = await find(served, request.path_params["id"], bodies=True)
+    caller = admit(request.app.state.site, request.scope, "fetch")
+    item, _ = await find(caller, request.path_params["id"], bodies=True)
     return Response(item.body, media_type="application/json")
 
 
@@ -85,7 +86,7 @@ async def cancel_item(request: Request) -> Response:
     caller = admit(site, request.scope, "post")
     served = caller.served
     item_id = request.path_params["id"]
-    item, now = await find(served, item_id)
+    item, now = await find(caller, item_id)
     check_owner(caller, item)
     changed = succeeded(await served.engine.ask(Change(item_id, Cancel())))
     assert isinstance(changed, Changed)
@@ -94,7 +95,7 @@ async def cancel_item(request: Request) -> Response:
     if not changed.accepted and changed.item.status != "cancelled":
         raise Conflict(f"the item is {changed.item.status} already")
     if not changed.accepted:
-        item, now = await find(served, item_id)
+        item, now = await find(caller, item_id)
         return Response(encode_view(item, now), media_type="application/json")
     return Response(encode_view(changed.item, max(now, changed.item.updated_at)), media_type="application/json")
 
@@ -105,11 +106,11 @@ def check_owner(caller: Admitted, item: Item) -> None:
         raise NotAllowed("only the item's poster or an administrator may cancel it")
 
 
-async def find(served: ServedQueue, item_id: str, *, bodies: bool = False) -> tuple[Item, int]:
-    """The item, and the turn's time. Raises `NotFound`."""
-    found = succeeded(await served.engine.ask(Read((item_id,), bodies=bodies)))
+async def find(caller: Admitted, item_id: str, *, bodies: bool = False) -> tuple[Item, int]:
+    """The item, and the turn's time. Raises `NotFound`, also where it is there for others only (§2, `visibility`)."""
+    found = succeeded(await caller.served.engine.ask(Read((item_id,), bodies=bodies)))
     assert isinstance(found, Found)
     item = found.items.get(item_id)
-    if item is None:
+    if item is None or not caller.sees(item):
         raise NotFound("there is no such item")
     return item, found.now

@@ -4,6 +4,7 @@ from starlette.types import Receive, Scope, Send
 
 from leaseway_server.core.watch import MonitorSession, View
 from leaseway_server.web.auth import Admitted
+from leaseway_server.web.site import Site
 from leaseway_server.web.socket import Socket
 
 
@@ -12,22 +13,23 @@ class MonitorSocket(Socket):
 
     session: MonitorSession
 
-    def __init__(self, admitted: Admitted, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, site: Site, admitted: Admitted, scope: Scope, receive: Receive, send: Send) -> None:
         self._hub = admitted.served.engine.hub
         self._sending: list[View] = []
         session = MonitorSession(
             admitted.served.queue,
             admitted.user,
-            may_post="post" in admitted.rights,
+            admitted.rights,
             watch=lambda item_id: self._hub.watch(item_id, self),
             unwatch=lambda item_id: self._hub.unwatch(item_id, self),
         )
-        super().__init__(admitted, session, scope, receive, send)
+        super().__init__(site, admitted, session, scope, receive, send)
 
     def offer(self, view: View) -> None:
         """The hub has a change of a watched item."""
-        self.session.watching.offer(view)
-        self.wake()
+        self.session.offer(view)
+        if self.session.watching.pending:
+            self.wake()
 
     def frames(self) -> list[bytes]:
         """Direct answers, then the newest views."""

@@ -36,6 +36,11 @@ async def on_refused(_request: Request, error: Exception) -> Response:
     return problem(error)
 
 
+async def on_left(_request: Request, _error: Exception) -> Response:
+    """The client left before its request was here; nobody reads this."""
+    return Response(status_code=HTTPStatus.BAD_REQUEST)
+
+
 async def on_http_exception(_request: Request, error: Exception) -> Response:
     """Starlette's handler for its own errors: no such path, or not this method."""
     assert isinstance(error, HTTPException)

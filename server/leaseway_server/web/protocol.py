@@ -18,6 +18,7 @@ from websockets.http11 import Request
 EXTENSION: Final = "leaseway.wire"
 LATE_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 5.0
+STOP_SECONDS: Final = 1.0
 INVALID_UTF8: Final = 1007
 TOO_MANY: Final = 1008
 FRAGMENTS: Final = 1_024
@@ -106,6 +107,11 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             return
         super().keepalive_timeout()
         self.transport.abort()
+
+    def shutdown(self) -> None:
+        """The server stops; whoever does not take the close is cut off."""
+        super().shutdown()
+        self.loop.call_later(STOP_SECONDS, self.transport.abort)
 
     async def run_asgi(self) -> None:
         """Runs the application; a peer that does not take the end is cut off after a while."""

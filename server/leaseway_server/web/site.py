@@ -5,27 +5,33 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from leaseway_server.core.access import Grants
+from leaseway_server.core.access import Grants, Right, Tickets, rights
 from leaseway_server.core.commands import Read
-from leaseway_server.core.errors import StoreError
+from leaseway_server.core.errors import NotAllowed, NotFound, StoreError, Unauthorized
+from leaseway_server.core.limits import Allowances, FailedAttempts, ServerLimits
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.store.access import AccessStore
+from leaseway_server.web.address import Networks
 
 _log = logging.getLogger(__name__)
 
+RESTART: Final = 1012
 DRAIN_SECONDS: Final = 3.0
 """So long a planned stop waits for what is under way on the sockets."""
 
 
 class OpenSocket(Protocol):
-    """A socket that is open. `token_id` is "" where it came without a token."""
+    """A socket that is open."""
 
-    token_id: str
+    @property
+    def admission(self) -> tuple[str, frozenset[Right]]:
+        """The id of its token ("" for none), and the rights that it was admitted with."""
+        ...
 
-    def expel(self) -> None:
-        """Its token is not valid any more: it is closed with 4401."""
+    def expel(self, code: int, reason: str) -> None:
+        """It is closed."""
         ...
 
     async def drain(self) -> None:
@@ -41,16 +47,38 @@ class ServedQueue:
     grants: Grants
     engine: Engine
     sockets: set[OpenSocket] = field(default_factory=set)
+    tickets: Tickets = field(default_factory=Tickets)
 
 
-@dataclass(slots=True)
 class Site:
-    """One server. `stopping` is set when the planned stop begins: whoever waits for something answers at once."""
+    """One server. `stopping` is set when the planned stop begins: whoever waits for something answers at once.
 
-    queues: dict[str, ServedQueue]
-    tokens: AccessStore
-    clock: Clock
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    `on_loopback`: it listens where only this machine can reach it.
+    """
+
+    def __init__(
+        self,
+        queues: dict[str, ServedQueue],
+        tokens: AccessStore,
+        clock: Clock,
+        *,
+        limits: ServerLimits | None = None,
+        allowed_origins: frozenset[str] = frozenset(),
+        trusted_proxies: Networks = (),
+        on_loopback: bool = True,
+    ) -> None:
+        self.queues = queues
+        self.tokens = tokens
+        self.clock = clock
+        self.limits = limits = limits or ServerLimits()
+        self.allowed_origins = allowed_origins
+        self.trusted_proxies = trusted_proxies
+        self.on_loopback = on_loopback
+        self.stopping = asyncio.Event()
+        self.failures = FailedAttempts(limits.failed_tokens_per_minute)
+        self.connections_of_address = Allowances(limits.connections_per_address)
+        self.connections_of_token = Allowances(limits.connections_per_token)
+        self.waiting_claims = Allowances(limits.waiting_claims_per_token)
 
     @property
     def grants(self) -> dict[str, Grants]:
@@ -68,11 +96,24 @@ class Site:
             self.tokens.refresh()
         except StoreError as error:
             _log.error("the tokens cannot be read; those that are known still count", extra={"fault": str(error)})
-        now = self.clock.now()
         for served in self.queues.values():
             for socket in list(served.sockets):
-                if socket.token_id and not self.tokens.still_valid(socket.token_id, now):
-                    socket.expel()
+                self._look_after(served, socket)
+
+    def _look_after(self, served: ServedQueue, socket: OpenSocket) -> None:
+        """Closes the socket where its token has ended, or where the configuration gives it other rights than it had."""
+        now = self.clock.now()
+        token_id, had = socket.admission
+        token = self.tokens.by_id(token_id, now)
+        has = rights(served.grants, served.queue.name, token, now)
+        if token_id and token is None:
+            socket.expel(Unauthorized.close, Unauthorized.title)
+        elif not has:
+            socket.expel(NotFound.close, NotFound.title)
+        elif had - has:
+            socket.expel(NotAllowed.close, NotAllowed.title)
+        elif has != had:
+            socket.expel(RESTART, "its rights are others now")
 
     async def drain(self) -> None:
         """The planned stop (PROTOCOL.md §6): claims end, reports under way are let in, sockets close with 1012."""

@@ -12,15 +12,18 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
+from leaseway_server.core.access import Right
 from leaseway_server.core.commands import Outcome
 from leaseway_server.core.conversation import Conversation, Exchange
-from leaseway_server.core.errors import Unauthorized
+from leaseway_server.core.limits import Meter
 from leaseway_server.web.auth import Admitted
 from leaseway_server.web.protocol import CLOSE_SECONDS, EXTENSION, SocketProtocol
+from leaseway_server.web.site import RESTART, Site
 
 BINARY: Final = 1003
 FAULT: Final = 1011
-RESTART: Final = 1012
+TOO_MUCH: Final = 1008
+TOO_SLOW: Final = 1013
 MOST_UNANSWERED: Final = 4_096
 """While so many of a client's messages wait for an answer, or answers to be taken, no more are read. One that never
 takes them answers no ping either, and is cut off."""
@@ -31,10 +34,15 @@ _log = logging.getLogger(__name__)
 class Socket(ABC):
     """One open WebSocket on a queue, from the accepted handshake to its end."""
 
-    def __init__(self, admitted: Admitted, session: Conversation, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, site: Site, admitted: Admitted, session: Conversation, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        self.admitted = admitted
         self.served = admitted.served
-        self.token_id = admitted.token_id
         self.session = session
+        self._now = site.clock.now
+        self._meter = Meter(site.limits)
+        self._patience = site.limits.request_timeout / 1000
         self._wire: SocketProtocol = scope["extensions"][EXTENSION]
         self._receive = receive
         self._send = send
@@ -58,9 +66,14 @@ class Socket(ABC):
             writer.cancel()
             await asyncio.gather(writer, *([self._closing] if self._closing else []), return_exceptions=True)
 
-    def expel(self) -> None:
-        """Its token was revoked or has expired (PROTOCOL.md §2)."""
-        self._close_soon(Unauthorized.close, Unauthorized.title)
+    @property
+    def admission(self) -> tuple[str, frozenset[Right]]:
+        """The id of its token ("" for none), and the rights that it was admitted with."""
+        return self.admitted.token_id, self.admitted.rights
+
+    def expel(self, code: int, reason: str) -> None:
+        """It may not stay as it is: its token ended (PROTOCOL.md §2), or its rights are others now."""
+        self._close_soon(code, reason)
 
     async def drain(self) -> None:
         """Sends what is still to be sent, and closes: the server restarts (PROTOCOL.md §6)."""
@@ -88,6 +101,7 @@ class Socket(ABC):
         """A text frame came. Once the socket closes nothing is taken any more."""
         if self._closing is not None:
             return
+        heard, bad = self.session.heard, self.session.bad
         try:
             for exchange in self.session.receive(text):
                 assert exchange.command is not None
@@ -98,6 +112,9 @@ class Socket(ABC):
         if self.session.has_outgoing:
             self.wake()
         self._hold_back()
+        passed = self._meter.passed(self.session.heard - heard, len(text), self.session.bad - bad, self._now())
+        if passed:
+            self._close_soon(TOO_MUCH, passed)
 
     def _answered(self, exchange: Exchange, outcome: Outcome) -> None:
         self.session.settle(exchange, outcome)
@@ -110,13 +127,16 @@ class Socket(ABC):
                 self._wake.clear()
                 frames = self.frames()
                 if frames:
-                    await self._wire.write(frames)
+                    async with asyncio.timeout(self._patience):
+                        await self._wire.write(frames)
                     self.sent()
                 self._read_on()
                 if not self._wake.is_set():
                     self._idle.set()
         except ClientDisconnected:
             return  # The reader sees the end too, and does what is to be done.
+        except TimeoutError:
+            self._close_soon(TOO_SLOW, "what is sent is not read")
         finally:
             self._idle.set()
 

@@ -3,8 +3,10 @@
 from starlette.types import Receive, Scope, Send
 
 from leaseway_server.core.commands import Drop
+from leaseway_server.core.limits import Allowance
 from leaseway_server.core.session import WorkSession
 from leaseway_server.web.auth import Admitted
+from leaseway_server.web.site import Site
 from leaseway_server.web.socket import Socket
 
 
@@ -13,10 +15,13 @@ class WorkSocket(Socket):
 
     session: WorkSession
 
-    def __init__(self, admitted: Admitted, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, site: Site, admitted: Admitted, scope: Scope, receive: Receive, send: Send) -> None:
         engine = admitted.served.engine
-        session = WorkSession(admitted.served.queue, engine.new_holder(), admitted.user, engine.clock.chance)
-        super().__init__(admitted, session, scope, receive, send)
+        self._waiting = Allowance(site.waiting_claims, admitted.key)
+        session = WorkSession(
+            admitted.served.queue, engine.new_holder(), admitted.user, engine.clock.chance, self._waiting
+        )
+        super().__init__(site, admitted, session, scope, receive, send)
         engine.tell_losses(session.holder, self._lost)
 
     def frames(self) -> list[bytes]:
@@ -30,6 +35,7 @@ class WorkSocket(Socket):
         """What it holds is requeued."""
         self.served.engine.tell_losses(self.session.holder, None)
         self.served.engine.submit(Drop(self.session.holder))
+        self._waiting.give_all()
 
     def _lost(self, item_id: str, reason: str) -> None:
         self.session.lost(item_id, reason)

@@ -108,6 +108,10 @@ class AccessStore:
             self.refresh()
         return _valid(self._by_hash.get(hashed), now)
 
+    def by_id(self, token_id: str, now: int) -> Token | None:
+        """The valid token of this id, as of the last `refresh`."""
+        return _valid(self._by_id.get(token_id), now)
+
     def still_valid(self, token_id: str, now: int) -> bool:
         """Whether the token is neither revoked, as of the last `refresh`, nor expired; for sockets that are open."""
         return _valid(self._by_id.get(token_id), now) is not None

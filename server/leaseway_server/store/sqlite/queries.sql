@@ -42,6 +42,10 @@ SELECT min(due_at) FROM item WHERE ready = 0 AND status = 'pending';
 -- name: next_expiry
 SELECT min(expires_at) FROM item WHERE expires_at > 0 AND finished_at = 0;
 
+-- name: pending
+SELECT (SELECT count(*) FROM item WHERE ready = 1)
+     + (SELECT count(*) FROM item WHERE ready = 0 AND status = 'pending');
+
 -- name: leases
 SELECT {columns} FROM item WHERE status = 'processing';
 

@@ -158,6 +158,10 @@ class SqliteStore:
             log = await asyncio.get_running_loop().run_in_executor(self._thread, self._write_back)
         self._frames_a_row = max(0.05, (self._frames_a_row + log / rows) / 2)
 
+    async def pending(self) -> int:
+        """How many items are `pending`, from the indexes of the ready ones and of those due later."""
+        return int(self.connection.execute(SQL["pending"]).fetchone()[0])
+
     async def leases(self) -> list[Item]:
         """All items that are `processing`."""
         return [self.item(row) for row in self.connection.execute(SQL["leases"])]

@@ -1,0 +1,304 @@
+"""The engine over time: deadlines, the loop, starts and stops, and who is told of what."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from leaseway_server.core.commands import (
+    Change,
+    Changed,
+    Done,
+    Drop,
+    Empty,
+    Found,
+    Handed,
+    Outcome,
+    Post,
+    Posted,
+    Read,
+    Resumed,
+    ResumeLeases,
+)
+from leaseway_server.core.lifecycle import Cancel, Fail, Progress, Renew, Result, Retry
+from leaseway_server.core.model import HTTP, NOBODY, NewItem
+from leaseway_server.core.watch import View
+from leaseway_server.runtime import turn as turn_module
+from support.bench import GRACE, PATIENCE, Bench, claim, open_bench, refused
+from support.clock import START
+from support.model import LEASE, POLICY
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    """An engine on either store."""
+    async with open_bench(request.param, tmp_path) as bench:
+        yield bench
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Faults that a test asks for need no tracebacks."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Hears of changes."""
+
+    views: list[View]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def offer(self, view: View) -> None:
+        self.views.append(view)
+
+
+# ── Time ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_comes_due_is_handed_out_then(bench: Bench) -> None:
+    outcomes = bench.say(claim(2, wait_ms=60_000))
+    item = await bench.post(delay_ms=1_500)
+    assert (item.ready, item.status) == (0, "pending")
+    await bench.pass_by(1_499)
+    assert outcomes == []
+    await bench.pass_by(1)
+    assert [type(outcome) for outcome in outcomes] == [Handed]
+
+
+async def test_many_come_due_in_slices(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_module, "SLICE", 10)
+    items = [await bench.post(delay_ms=100, ttl_ms=1_000) for _ in range(25)]
+    bench.clock.advance(100)
+    for expected in (10, 20, 25):
+        (found,) = await bench.do(Read(tuple(item.id for item in items)))
+        assert isinstance(found, Found)
+        assert sum(item.ready for item in found.items.values()) == expected
+    bench.clock.advance(900)
+    for expected in (10, 20, 25):
+        (found,) = await bench.do(Read(tuple(item.id for item in items)))
+        assert isinstance(found, Found)
+        assert sum(item.status == "expired" for item in found.items.values()) == expected
+
+
+async def test_leases_end_and_lives_end_by_the_clock(bench: Bench) -> None:
+    item = await bench.claimed(bench.engine.new_holder())
+    mortal = await bench.post(ttl_ms=LEASE + 2_000)
+    await bench.pass_by(LEASE - 1)
+    assert (await bench.read(item.id)).status == "processing"
+    await bench.pass_by(1)
+    assert (await bench.read(item.id)).ending == "lost"
+    await bench.pass_by(2_000)
+    assert (await bench.read(mortal.id)).status == "expired"
+
+
+async def test_where_the_process_stood_still_live_sockets_are_asked_first(bench: Bench) -> None:
+    holder = bench.engine.new_holder()
+    item = await bench.claimed(holder)
+    bench.clock.advance(3_600_000)
+    await bench.engine.step()
+    assert (await bench.read(item.id)).status == "processing"
+    await bench.pass_by(PATIENCE - 1)
+    (renewed,) = await bench.do(Change(item.id, Renew(holder, "box", 1)))
+    assert isinstance(renewed, Changed)
+    assert renewed.accepted, "a live worker keeps its lease"
+    await bench.pass_by(LEASE - 1)
+    assert (await bench.read(item.id)).status == "processing"
+    await bench.pass_by(1)
+    assert (await bench.read(item.id)).status == "pending"
+
+
+async def test_the_loop_wakes_for_what_is_said_and_for_what_is_due(bench: Bench) -> None:
+    running = asyncio.create_task(bench.engine.run())
+    posted = await bench.engine.ask(Post(NewItem("1", delay_ms=500)))
+    assert isinstance(posted, Posted)
+    handed: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    bench.engine.submit(claim(bench.engine.new_holder(), wait_ms=60_000), handed.set_result)
+    await bench.engine.ask(Read(()))
+    bench.clock.advance(500)
+    outcome = await handed
+    assert isinstance(outcome, Handed)
+    asked = asyncio.create_task(bench.engine.ask(Change(outcome.item.id, Cancel())))
+    await asyncio.sleep(0)
+    bench.engine.stop()
+    changed = await asked
+    assert isinstance(changed, Changed)
+    assert changed.accepted, "what was said before the stop is done"
+    await running
+
+
+async def test_the_loop_goes_on_searching_without_being_woken(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_module, "SLICE", 5)
+    await bench.do(*(Post(NewItem(str(n))) for n in range(40)))
+    running = asyncio.create_task(bench.engine.run())
+    handed: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    bench.engine.submit(claim(2, {"kind": "none"}), handed.set_result)
+    assert await handed == Empty()
+    bench.engine.stop()
+    await running
+
+
+async def test_a_caller_that_is_cancelled_cancels_only_its_waiting(bench: Bench) -> None:
+    caller = asyncio.create_task(bench.engine.ask(Post(NewItem('"kept"'))))
+    await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)
+    await bench.engine.step()
+    (handed,) = await bench.do(claim(2))
+    assert isinstance(handed, Handed)
+    assert handed.item.body == '"kept"'
+
+
+# ── What is told, and to whom ───────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_watchers_hear_each_change_that_shows_in_its_order(bench: Bench) -> None:
+    watcher, holder = Watcher([]), bench.engine.new_holder()
+    item = await bench.post()
+    bench.engine.hub.watch(item.id, watcher)
+    await bench.do(claim(holder))
+    await bench.do(Change(item.id, Renew(holder, "box", 1)))
+    await bench.do(Change(item.id, Progress("1", holder, "box", 1)), Change(item.id, Progress("2", holder, "box", 1)))
+    await bench.do(Change(item.id, Result("3", 1)))
+    assert [view.rev for view in watcher.views] == [2, 4, 5]
+    assert watcher.views[-1].unfetched
+    assert b'"result":3' in watcher.views[-1].encoded
+    bench.engine.hub.unwatch(item.id, watcher)
+    assert len(bench.engine.hub) == 0
+
+
+async def test_the_end_that_was_fetched_is_stamped_with_the_next_turn(bench: Bench) -> None:
+    item = await bench.post()
+    await bench.do(Change(item.id, Cancel()))
+    bench.engine.stamp(item.id)
+    await bench.engine.step()
+    stamped = await bench.read(item.id)
+    assert (stamped.fetched_at, stamped.rev) == (START, 2)
+    bench.clock.advance(5)
+    bench.engine.stamp(item.id)
+    await bench.engine.step()
+    assert (await bench.read(item.id)).fetched_at == START, "the first delivery counts"
+
+
+async def test_a_holder_that_loses_its_item_is_told(bench: Bench) -> None:
+    holder, lost = bench.engine.new_holder(), []
+    bench.engine.tell_losses(holder, lambda item_id, reason: lost.append((item_id, reason)))
+    item = await bench.claimed(holder)
+    await bench.do(Change(item.id, Cancel()))
+    assert lost == [(item.id, "cancelled")]
+    bench.engine.tell_losses(holder, None)
+    other = await bench.claimed(holder)
+    await bench.do(Change(other.id, Cancel()))
+    assert len(lost) == 1
+
+
+async def test_a_fault_of_one_who_is_told_keeps_it_from_nobody_else(bench: Bench, quiet: None) -> None:
+    def fault(*_told: object) -> None:
+        raise RuntimeError("a fault of the one who is told")
+
+    holder = bench.engine.new_holder()
+    bench.engine.tell_losses(holder, fault)
+    item = await bench.claimed(holder)
+    watcher = Watcher([])
+    bench.engine.hub.watch(item.id, watcher)
+    bench.engine.submit(Read((item.id,)), fault)
+    outcomes = bench.say(Change(item.id, Cancel()))
+    await bench.engine.step()
+    assert [type(outcome) for outcome in outcomes] == [Changed]
+    assert len(watcher.views) == 1
+    bench.faults.at_commit = ["full"]
+    bench.engine.submit(Post(NewItem("1")), fault)
+    assert refused(await bench.do(Post(NewItem("2"))))
+
+
+# ── Starts and stops ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_on_a_planned_stop_nothing_is_handed_out_or_requeued(bench: Bench) -> None:
+    holder = bench.engine.new_holder()
+    item = await bench.claimed(holder)
+    waiting = bench.say(claim(holder, wait_ms=60_000))
+    await bench.engine.step()
+    bench.engine.close_claims()
+    await bench.post()
+    assert waiting == []
+    (finished,) = await bench.do(Change((await bench.post()).id, Result("1", None)))
+    assert isinstance(finished, Changed)
+    assert finished.accepted, "reports under way are let in"
+    assert await bench.do(Drop(holder)) == [Done()]
+    assert waiting == [Empty()]
+    assert (await bench.read(item.id)).holder == holder
+    await bench.restart()
+    back = bench.engine.new_holder()
+    assert back != holder
+    (resumed,) = await bench.do(ResumeLeases(back, "box", "box-1", ((item.id, 1),)))
+    assert isinstance(resumed, Resumed)
+    assert resumed.leases[0].accepted
+    assert (await bench.read(item.id)).attempts == 1
+
+
+async def test_leases_of_before_the_start_have_the_grace_and_cost_nothing(bench: Bench) -> None:
+    item = await bench.claimed(bench.engine.new_holder())
+    bench.clock.advance(LEASE + 1)
+    await bench.restart()
+    await bench.pass_by(GRACE - 1)
+    assert (await bench.read(item.id)).status == "processing"
+    await bench.pass_by(1)
+    after = await bench.read(item.id)
+    assert (after.status, after.ending, after.losses) == ("pending", "parted", 0)
+
+
+async def test_leases_without_a_socket_keep_their_end_over_a_start(bench: Bench) -> None:
+    item = await bench.claimed(HTTP)
+    await bench.restart()
+    await bench.pass_by(LEASE - 1)
+    (renewed,) = await bench.do(Change(item.id, Renew(HTTP, "box", 1)))
+    assert isinstance(renewed, Changed)
+    assert renewed.accepted
+    await bench.pass_by(LEASE)
+    assert (await bench.read(item.id)).ending == "lost"
+
+
+async def test_what_was_due_or_outlived_while_the_server_was_away_is_seen_at_the_start(bench: Bench) -> None:
+    later, mortal = await bench.post(delay_ms=1_000), await bench.post(ttl_ms=1_000)
+    await bench.close()
+    bench.clock.advance(2_000)
+    await bench.start()
+    await bench.engine.step()
+    assert (await bench.read(later.id)).ready == 1
+    assert (await bench.read(mortal.id)).status == "expired"
+
+
+# ── Odds and ends of the protocol that only a turn shows ────────────────────────────────────────────────────────
+
+
+async def test_an_item_that_failed_for_good_may_be_retried_and_worked_on(bench: Bench) -> None:
+    holder = bench.engine.new_holder()
+    item = await bench.claimed(holder)
+    await bench.do(Change(item.id, Fail('{"message":"no"}', retryable=False, fence=1)))
+    waiting = bench.say(claim(holder, wait_ms=60_000))
+    await bench.do(Change(item.id, Retry()))
+    (handed,) = waiting
+    assert isinstance(handed, Handed)
+    assert (handed.item.attempts, handed.item.failures) == (2, 0)
+
+
+async def test_the_last_loss_leaves_the_item_with_nobody_until_its_lease_ends(bench: Bench) -> None:
+    holders = (bench.engine.new_holder() for _ in count())
+    item = await bench.claimed(next(holders))
+    for _ in range(POLICY.max_losses - 1):
+        await bench.do(Drop((await bench.read(item.id)).holder))
+        await bench.do(claim(next(holders)))
+    await bench.do(Drop((await bench.read(item.id)).holder))
+    left = await bench.read(item.id)
+    assert (left.status, left.holder) == ("processing", NOBODY)
+    await bench.pass_by(LEASE)
+    assert '"poison"' in (await bench.read(item.id)).error

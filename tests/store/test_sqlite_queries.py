@@ -1,0 +1,101 @@
+"""The SQLite store's statements: each finds its rows by the index that was made for it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from leaseway_server.core.lifecycle import create
+from leaseway_server.core.model import START, NewItem, Position
+from leaseway_server.store.queries import load_migrations, load_queries
+from leaseway_server.store.sqlite.files import PACKAGE
+from leaseway_server.store.sqlite.store import SQL, SqliteStore
+from support.model import NOW, POLICY
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    """A new store; its clock stands at `NOW`."""
+    store = SqliteStore.open(tmp_path / "queue.db", lambda: NOW)
+    yield store
+    await store.close()
+
+
+async def post(store: SqliteStore, *posts: NewItem) -> list[Position]:
+    """Inserts the items; gives their positions."""
+    async with store.turn(durable=True) as turn:
+        ids = await turn.new_ids(len(posts))
+        items = [create(new, item_id, seq, NOW, POLICY) for new, (seq, item_id) in zip(posts, ids, strict=True)]
+        await turn.insert(items)
+        await turn.commit()
+    return [item.position for item in items]
+
+
+INDEXES = {
+    "load": (("[1]",), "item USING INTEGER PRIMARY KEY (rowid=?)"),
+    "pick_same_moment": ((0, 0, 0, 1), "item USING INDEX item_ready (rank=? AND due_at=? AND seq>?)"),
+    "pick_same_rank": ((0, 0, 1), "item USING INDEX item_ready (rank=? AND due_at>?)"),
+    "pick_lower_rank": ((0, 1), "item USING INDEX item_ready (rank>?)"),
+    "come_due": ((0, 1), "item USING INDEX item_later (due_at<?)"),
+    "outlived": ((0, 1), "item USING INDEX item_expiry (expires_at>? AND expires_at<?)"),
+    "bodies": (("[1]",), "body USING INTEGER PRIMARY KEY (rowid=?)"),
+    "results": (("[1]",), "result USING INTEGER PRIMARY KEY (rowid=?)"),
+    "next_due": ((), "item USING INDEX item_later"),
+    "next_expiry": ((), "item USING INDEX item_expiry (expires_at>?)"),
+}
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_each_statement_uses_its_index_and_sorts_nothing(store: SqliteStore, name: str) -> None:
+    arguments, index = INDEXES[name]
+    plan = [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {SQL[name]}", arguments)]
+    assert f"SEARCH {index}" in plan
+    assert not [step for step in plan if "TEMP B-TREE FOR ORDER BY" in step]
+    assert not [step for step in plan if step.startswith("SCAN") and "json_each" not in step]
+
+
+async def work(store: SqliteStore, after: Position = START) -> int:
+    """How many steps SQLite's machine takes to pick the next item."""
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    async with store.turn(durable=False) as turn:
+        store.connection.set_progress_handler(step, 1)
+        assert len(await turn.pick(after, 1, ())) == 1
+        store.connection.set_progress_handler(None, 0)
+    return steps
+
+
+async def test_a_pick_behind_many_delayed_rows_looks_at_none_of_them(store: SqliteStore) -> None:
+    await post(store, NewItem("1"))
+    alone = await work(store)
+    await post(store, *[NewItem("1", delay_ms=60_000, priority=100)] * 20_000)
+    assert await work(store) == alone
+    (ready,) = store.connection.execute("SELECT count(*) FROM item INDEXED BY item_ready WHERE ready = 1").fetchone()
+    later = "SELECT count(*) FROM item INDEXED BY item_later WHERE ready = 0 AND status = 'pending'"
+    mortal = "SELECT count(*) FROM item INDEXED BY item_expiry WHERE expires_at > 0 AND finished_at = 0"
+    assert (ready, *store.connection.execute(later).fetchone(), *store.connection.execute(mortal).fetchone()) == (
+        1,
+        20_000,
+        0,
+    )
+
+
+async def test_a_pick_among_many_of_one_moment_goes_straight_to_its_place(store: SqliteStore) -> None:
+    positions = await post(store, *[NewItem("1")] * 5_000)
+    assert await work(store, positions[4_000]) == await work(store, positions[1])
+
+
+def test_statements_are_loaded_by_name() -> None:
+    queries = load_queries(PACKAGE, "queries.sql")
+    assert queries["next_due"] == "SELECT min(due_at) FROM item WHERE ready = 0 AND status = 'pending'"
+    assert set(queries) == set(SQL)
+
+
+def test_migrations_are_numbered_without_a_gap() -> None:
+    numbers = [number for number, _ in load_migrations(PACKAGE)]
+    assert numbers == list(range(1, len(numbers) + 1))
