@@ -49,8 +49,12 @@ def strike(text: str) -> str:
     """The text without our tokens, without what follows the name of a secret, and without any query string."""
     text = _TOKEN.sub(STRUCK, text)
     for pattern in _VALUES:
-        text = pattern.sub(rf"\1={STRUCK}", text)
+        text = pattern.sub(_struck, text)
     return _QUERY.sub(f"?{STRUCK}", text)
+
+
+def _struck(found: re.Match[str]) -> str:
+    return f"{found[1]}={STRUCK}"
 
 
 def shown(value: object) -> str:

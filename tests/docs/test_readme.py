@@ -262,7 +262,7 @@ async def tokens(snippet: Snippet, folder: Path) -> None:
                 pass
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {box}"}) as http:
             assert (await http.post(f"{url}/resize/claim", json={})).json() == {"type": "empty"}
-            assert (await http.post(f"{url}/resize/items?token={alice}", json={})).status_code == 422
+            assert (await http.post(f"{url}/resize/items?token={alice}", json={})).status_code == 401
 
 
 # ── What no block shows ──

@@ -1,7 +1,7 @@
-"""Leaseway behind the real Caddy with the reference Caddyfile: both sockets, HTTP, reloads, health, what is not passed."""
+"""Behind the real Caddy with the reference Caddyfile: both sockets, HTTP, reloads, health, and what is not passed."""
 
-import asyncio
 import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +14,7 @@ import uvicorn
 from leaseway import Attempt, Client, Worker
 from leaseway.connection import Outside
 from leaseway_server.config import ServerConfig
-from support.caddy import CADDYFILE, Caddy, caddy, listening_ports
+from support.caddy import CADDYFILE, Caddy, caddy, find_caddy, listening_ports
 from support.plain_http import exchange, request
 from support.raw import raw_socket
 from support.server import TestServer, running_server
@@ -57,7 +57,11 @@ async def test_the_whole_way_over_tls(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 async def test_plain_http_is_sent_to_tls_and_goes_no_further(tmp_path: Path) -> None:
-    async with recorder() as upstream, caddy(tmp_path, upstream.base_url, tls=True) as proxy, httpx.AsyncClient() as http:
+    async with (
+        recorder() as upstream,
+        caddy(tmp_path, upstream.base_url, tls=True) as proxy,
+        httpx.AsyncClient() as http,
+    ):
         answer = await http.get(f"http://localhost:{proxy.http_port}/demo/items/0")
         assert answer.status_code == 308
         assert answer.headers["location"].startswith("https://localhost")
@@ -143,19 +147,23 @@ async def test_a_server_that_is_not_ready_gets_nothing_new(tmp_path: Path) -> No
 
 
 async def test_sockets_survive_a_reload(tmp_path: Path) -> None:
-    async with site(tmp_path) as (proxy, _), httpx.AsyncClient(base_url=proxy.base_url) as http:
-        async with raw_socket(f"{proxy.ws_url}/demo/work") as work, raw_socket(f"{proxy.ws_url}/demo/monitor") as watch:
-            for index in range(3):
-                item_id = (await http.post("/demo/items", json={"item": index})).json()["id"]
-                watch.say({"subscribe": [item_id]})
-                assert (await watch.hear())["status"] == "pending"
-                work.say({"claim": {}})
-                assert (await work.hear())["attempts"] == 1
-                assert (await watch.hear())["status"] == "processing"
-                await proxy.reload()
-                work.say({"result": {"id": item_id, "value": index}})
-                assert (await work.hear())["accepted"] is True
-                assert (await watch.hear())["result"] == index
+    async with (
+        site(tmp_path) as (proxy, _),
+        httpx.AsyncClient(base_url=proxy.base_url) as http,
+        raw_socket(f"{proxy.ws_url}/demo/work") as work,
+        raw_socket(f"{proxy.ws_url}/demo/monitor") as watch,
+    ):
+        for index in range(3):
+            item_id = (await http.post("/demo/items", json={"item": index})).json()["id"]
+            watch.say({"subscribe": [item_id]})
+            assert (await watch.hear())["status"] == "pending"
+            work.say({"claim": {}})
+            assert (await work.hear())["attempts"] == 1
+            assert (await watch.hear())["status"] == "processing"
+            await proxy.reload()
+            work.say({"result": {"id": item_id, "value": index}})
+            assert (await work.hear())["accepted"] is True
+            assert (await watch.hear())["result"] == index
 
 
 @pytest.mark.parametrize("delay", ["24h", "1ms"])
@@ -184,16 +192,19 @@ async def test_reloads_lose_nothing_and_double_nothing(tmp_path: Path, delay: st
 
 
 async def test_a_file_with_a_mistake_leaves_all_as_it_is(tmp_path: Path) -> None:
-    async with site(tmp_path) as (proxy, _), httpx.AsyncClient(base_url=proxy.base_url) as http:
-        async with raw_socket(f"{proxy.ws_url}/demo/work") as socket:
-            right = proxy.file.read_text()
-            proxy.file.write_text(right.replace("reverse_proxy", "reverse_poxy"))
-            await proxy.reload(takes=False)
-            assert (await http.get("/_ready")).status_code == 200
-            socket.say({"claim": {}})
-            assert (await socket.hear())["type"] == "empty"
-            proxy.file.write_text(right)
-            await proxy.reload()
+    async with (
+        site(tmp_path) as (proxy, _),
+        httpx.AsyncClient(base_url=proxy.base_url) as http,
+        raw_socket(f"{proxy.ws_url}/demo/work") as socket,
+    ):
+        right = proxy.file.read_text()
+        proxy.file.write_text(right.replace("reverse_proxy", "reverse_poxy"))
+        await proxy.reload(takes=False)
+        assert (await http.get("/_ready")).status_code == 200
+        socket.say({"claim": {}})
+        assert (await socket.hear())["type"] == "empty"
+        proxy.file.write_text(right)
+        await proxy.reload()
 
 
 # ── The file itself ──
@@ -212,12 +223,9 @@ async def test_a_queue_may_have_a_process_of_its_own(tmp_path: Path) -> None:
     assert [request.target for request in most.seen] == ["/resizer/items", "/demo/items", "/_queues"]
 
 
-async def test_the_file_is_in_caddys_own_style(tmp_path: Path) -> None:
-    async with recorder() as upstream, caddy(tmp_path, upstream.base_url) as proxy:
-        program = Path(f"/proc/{proxy.pid}/exe").readlink()
-    process = await asyncio.create_subprocess_exec(program, "fmt", CADDYFILE, stdout=asyncio.subprocess.PIPE)
-    formatted, _ = await process.communicate()
-    assert (process.returncode, formatted) == (0, CADDYFILE.read_bytes())
+def test_the_file_is_in_caddys_own_style() -> None:
+    formatted = subprocess.run([find_caddy(), "fmt", CADDYFILE], capture_output=True, check=True).stdout
+    assert formatted == CADDYFILE.read_bytes()
 
 
 def test_caddy_leaves_an_idle_connection_before_the_server_does() -> None:

@@ -12,6 +12,7 @@ from leaseway_server.core.commands import (
     Done,
     Drop,
     Empty,
+    Failed,
     Found,
     Handed,
     Post,
@@ -21,7 +22,7 @@ from leaseway_server.core.commands import (
     ResumeLeases,
     Withdraw,
 )
-from leaseway_server.core.lifecycle import Cancel, Progress, Release, Renew, Result
+from leaseway_server.core.events import Cancel, Progress, Release, Renew, Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime import engine as engine_module
 from leaseway_server.runtime import turn as turn_module

@@ -22,7 +22,7 @@ from leaseway_server.core.commands import (
     Withdraw,
 )
 from leaseway_server.core.errors import StoreFull, StoreLost
-from leaseway_server.core.lifecycle import Cancel, Result
+from leaseway_server.core.events import Cancel, Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime.engine import RETRY_MS
 from support.bench import Bench, claim, open_bench, refused

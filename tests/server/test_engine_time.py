@@ -24,7 +24,7 @@ from leaseway_server.core.commands import (
     Resumed,
     ResumeLeases,
 )
-from leaseway_server.core.lifecycle import Cancel, Fail, Progress, Renew, Result, Retry
+from leaseway_server.core.events import Cancel, Fail, Progress, Renew, Result, Retry
 from leaseway_server.core.model import HTTP, NOBODY, NewItem
 from leaseway_server.core.watch import View
 from leaseway_server.runtime import turn as turn_module

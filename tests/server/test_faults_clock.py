@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 
-from support.raw import RawSocket, raw_socket
+from support.raw import raw_socket
 from support.server import open_queue, running_server
 
 HOUR = 3_600
 STEPS = [1, -1, HOUR, -HOUR, 24 * HOUR, -24 * HOUR]
-
-
-async def ask(socket: RawSocket, message: dict[str, Any]) -> dict[str, Any]:
-    socket.say(message)
-    return dict(await socket.hear())
 
 
 async def test_a_step_of_the_systems_clock_ends_no_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,18 +22,18 @@ async def test_a_step_of_the_systems_clock_ends_no_lease(tmp_path: Path, monkeyp
 
         async def look(item_id: str) -> dict[str, Any]:
             async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor:
-                return await ask(monitor, {"subscribe": [item_id]})
+                return dict(await monitor.ask({"subscribe": [item_id]}))
 
         async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor:
-            held = (await ask(monitor, {"post": {"item": "held"}}))["id"]
-            later = (await ask(monitor, {"post": {"item": "later", "delayMs": 60_000, "ttlMs": 120_000}}))["id"]
-        last = (await ask(worker, {"claim": {}}))["leaseUntil"]
+            held = (await monitor.ask({"post": {"item": "held"}}))["id"]
+            later = (await monitor.ask({"post": {"item": "later", "delayMs": 60_000, "ttlMs": 120_000}}))["id"]
+        last = (await worker.ask({"claim": {}}))["leaseUntil"]
         updated_at = 0
         for step in STEPS:
             monkeypatch.setattr(time, "time", lambda step=step: at() + step)
-            assert (await ask(worker, {"claim": {}})) == {"type": "empty"}, "what is due later is not due by a step"
-            assert (await ask(worker, {"progress": {"id": held, "value": step}}))["accepted"]
-            renewed = await ask(worker, {"renew": {"id": held}})
+            assert (await worker.ask({"claim": {}})) == {"type": "empty"}, "what is due later is not due by a step"
+            assert (await worker.ask({"progress": {"id": held, "value": step}}))["accepted"]
+            renewed = await worker.ask({"renew": {"id": held}})
             assert renewed["accepted"]
             assert last <= renewed["leaseUntil"] < last + 20_000
             last = renewed["leaseUntil"]
@@ -47,4 +42,4 @@ async def test_a_step_of_the_systems_clock_ends_no_lease(tmp_path: Path, monkeyp
             assert updated_at <= seen["updatedAt"] < last
             updated_at = seen["updatedAt"]
             assert (await look(later))["label"] == "scheduled"
-        assert (await ask(worker, {"result": {"id": held, "value": 1}}))["accepted"]
+        assert (await worker.ask({"result": {"id": held, "value": 1}}))["accepted"]

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -31,19 +30,14 @@ SHORT = '[server]\nping_interval = "1s"\nping_timeout = "1s"\n' + open_queue(
 LEASE = 2_000
 
 
-async def ask(socket: RawSocket, message: Message) -> Message:
-    socket.say(message)
-    return dict(await socket.hear())
-
-
 async def post(server: TestServer, item: object = 1) -> str:
     async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor:
-        return str((await ask(monitor, {"post": {"item": item}}))["id"])
+        return str((await monitor.ask({"post": {"item": item}}))["id"])
 
 
 async def view(server: TestServer, item_id: str) -> Message:
     async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor:
-        return await ask(monitor, {"subscribe": [item_id]})
+        return dict(await monitor.ask({"subscribe": [item_id]}))
 
 
 # ── 1. A claim whose client goes away, at every point where the server waits ──
@@ -54,13 +48,12 @@ class Gate:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.epoch = store.epoch
-        self.leases = store.leases
-        self.maintain = store.maintain
-        self.close = store.close
         self.passed = 0
         self._at = 0
         self._meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
 
     def arm(self, at: int, meanwhile: Callable[[], Awaitable[object]]) -> None:
         """Counts from now; `at` 0 stops nowhere."""
@@ -130,11 +123,11 @@ async def claims_cut_at(server: TestServer, gate: Gate, lost: asyncio.Event, at:
             assert (await doomed.hear())["id"] == item_id
             passed = gate.passed
             doomed.cut()
-        item = await ask(next_one, {"claim": {"waitMs": 60_000}})
+        item = await next_one.ask({"claim": {"waitMs": 60_000}})
         assert item["id"] == item_id
         seen = await view(server, item_id)
         assert seen["losses"] == item["attempts"] - 1, "a claim that was committed is a loss, another is nothing"
-        assert (await ask(next_one, {"result": {"id": item_id, "value": at}}))["accepted"]
+        assert (await next_one.ask({"result": {"id": item_id, "value": at}}))["accepted"]
     return passed if not at else item["attempts"]
 
 
@@ -165,10 +158,10 @@ async def test_a_request_that_is_left_at_any_await_of_a_claim_is_released_at_onc
             )
             async with raw_socket(f"{server.ws_url}/demo/work") as next_one:
                 assert (await reader.read()) == b""
-                item = await ask(next_one, {"claim": {"waitMs": 60_000}})
+                item = await next_one.ask({"claim": {"waitMs": 60_000}})
                 assert (item["id"], item["attempts"]) == (item_id, 2)
                 assert (await view(server, item_id))["losses"] == 0
-                assert (await ask(next_one, {"result": {"id": item_id, "value": at}}))["accepted"]
+                assert (await next_one.ask({"result": {"id": item_id, "value": at}}))["accepted"]
 
 
 # ── 2 and 5. What comes too late, and what comes at once ──
@@ -180,21 +173,21 @@ async def test_nothing_that_an_old_attempt_says_counts_after_the_next_claim(end:
     async with running_server(tmp_path, SHORT, clock=clock) as server:
         item_id = await post(server)
         async with raw_socket(f"{server.ws_url}/demo/work") as old, raw_socket(f"{server.ws_url}/demo/work") as new:
-            assert (await ask(old, {"claim": {"worker": "a"}}))["attempts"] == 1
+            assert (await old.ask({"claim": {"worker": "a"}}))["attempts"] == 1
             if end == "drop":
                 old.cut()
             elif end == "lapse":
                 clock.advance(LEASE)
             else:
                 error = {"error": {"message": "no"}, "retryInMs": 0} if end == "fail" else {}
-                assert (await ask(old, {end: {"id": item_id} | error}))["accepted"]
+                assert (await old.ask({end: {"id": item_id} | error}))["accepted"]
             new.say({"claim": {"worker": "a", "waitMs": 10_000}})
             clock.advance(1)
             assert (await new.hear())["attempts"] == 2
             async with raw_socket(f"{server.ws_url}/demo/work") as again:
                 for speaker in [again] if end == "drop" else [old, again]:
                     await check_stale(speaker, item_id)
-            assert (await ask(new, {"result": {"id": item_id, "value": "new"}}))["accepted"]
+            assert (await new.ask({"result": {"id": item_id, "value": "new"}}))["accepted"]
         assert (await view(server, item_id))["result"] == "new"
 
 
@@ -208,14 +201,14 @@ async def check_stale(socket: RawSocket, item_id: str) -> None:
         ("release", {}),
         ("fail", {"error": {"message": "old"}}),
     ):
-        ack = await ask(socket, {verb: old | more})
+        ack = await socket.ask({verb: old | more})
         assert (ack["type"], ack["accepted"], ack["status"], ack["reason"]) == (
             f"{verb}-ack",
             False,
             "processing",
             "fence",
         )
-    resumed = await ask(socket, {"resume": {"worker": "a", "leases": [old]}})
+    resumed = await socket.ask({"resume": {"worker": "a", "leases": [old]}})
     assert [lease["accepted"] for lease in resumed["leases"]] == [False]
 
 
@@ -230,9 +223,9 @@ async def test_a_result_a_drop_and_a_sweep_at_once_give_one_end(tmp_path: Path) 
                 first, late, second = [
                     await stack.enter_async_context(raw_socket(f"{server.ws_url}/demo/work")) for _ in range(3)
                 ]
-                await ask(first, {"claim": {}})
+                await first.ask({"claim": {}})
                 second.say({"claim": {"waitMs": 600_000}})
-                await ask(second, {"renew": {"id": item_id}})  # When this is answered, the claim waits.
+                await second.ask({"renew": {"id": item_id}})  # When this is answered, the claim waits.
                 result = {"result": {"id": item_id, "attempts": 1, "value": "first"}}
                 end: Callable[[], None] = first.cut if number % 2 else partial(clock.advance, LEASE)
                 if number % 3 == 0:
@@ -248,7 +241,7 @@ async def test_a_result_a_drop_and_a_sweep_at_once_give_one_end(tmp_path: Path) 
                 second.say({"unclaim": True})
                 handed = (await second.hear())["type"] == "item"
                 if handed:
-                    ack = await ask(second, {"result": {"id": item_id, "attempts": 2, "value": "second"}})
+                    ack = await second.ask({"result": {"id": item_id, "attempts": 2, "value": "second"}})
                     assert ack["accepted"] != accepted, "one result counts, not two, and not none"
                 else:
                     assert accepted
@@ -267,18 +260,18 @@ async def test_a_monitor_that_never_reads_costs_its_subscriptions_and_no_more(tm
         stalled = await stack.enter_async_context(raw_socket(f"{server.ws_url}/demo/monitor", receive_buffer=4_096))
         monitor = await stack.enter_async_context(raw_socket(f"{server.ws_url}/demo/monitor"))
         worker = await stack.enter_async_context(raw_socket(f"{server.ws_url}/demo/work"))
-        await ask(worker, {"hello": {"batch": True}})
-        ids = [(await ask(monitor, {"post": {"item": number}}))["id"] for number in range(20)]
+        await worker.ask({"hello": {"batch": True}})
+        ids = [(await monitor.ask({"post": {"item": number}}))["id"] for number in range(20)]
         stalled.say({"subscribe": ids})
         monitor.say({"subscribe": ids[-1:]})
         worker.say({"claim": {"count": 20}})
         assert len(await members(worker, 20)) == 20
         await changes(worker, ids, range(100))  # So many that the buffers between us are full.
-        before = resident_bytes(server.pid)
+        before = server.memory()
         await changes(worker, ids, range(100, 1_100))
         while (await monitor.hear())["progress"] != {"step": 1_099, "filling": "x" * 200}:
             pass
-        assert resident_bytes(server.pid) - before < 16 * 1024 * 1024
+        assert server.memory() - before < 16 * 1024 * 1024
         newest: dict[str, Message] = {}
         heard = 0
         while len(newest) < 20 or any(view["progress"]["step"] != 1_099 for view in newest.values()):
@@ -307,10 +300,6 @@ async def members(socket: RawSocket, number: int) -> list[Message]:
     return messages
 
 
-def resident_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 # ── 8. Half-open, and 13. thrown out ──
 
 
@@ -322,7 +311,7 @@ async def test_the_items_of_a_worker_that_vanished_come_back_within_the_pings(tm
             raw_socket(f"{server.ws_url}/demo/work") as vanished,  # It answers no ping.
             raw_socket(f"{server.ws_url}/demo/work") as waiting,
         ):
-            assert (await ask(vanished, {"claim": {}}))["attempts"] == 1
+            assert (await vanished.ask({"claim": {}}))["attempts"] == 1
             waiting.say({"claim": {"waitMs": 60_000}})
             async with asyncio.timeout(0.2 + 0.3 + 1.0):
                 answering = asyncio.create_task(answer_pings(waiting))
@@ -352,7 +341,7 @@ async def test_a_token_that_ends_takes_its_sockets_with_it(how: str, tmp_path: P
             raw_socket(f"{server.ws_url}/demo/monitor?token={secret}") as monitor,
             raw_socket(f"{server.ws_url}/demo/work?token={server.tokens['box']}") as other,
         ):
-            assert (await ask(doomed, {"claim": {}}))["id"] == item_id
+            assert (await doomed.ask({"claim": {}}))["id"] == item_id
             monitor.say({"subscribe": [item_id]})
             assert (await monitor.hear())["status"] == "processing"
             other.say({"claim": {"waitMs": 60_000}})
@@ -387,10 +376,10 @@ async def test_a_fault_in_a_message_ends_its_socket_and_no_other(
             raw_socket(f"{server.ws_url}/demo/work") as doomed,
             raw_socket(f"{server.ws_url}/demo/work") as other,
         ):
-            await ask(doomed, {"claim": {}})
+            await doomed.ask({"claim": {}})
             other.say({"claim": {"waitMs": 60_000}})
             doomed.say({"fail": {"id": item_id, "error": {"message": "no"}}})
             assert await doomed.closed() == 1011
             assert (await other.hear())["attempts"] == 2
-            assert (await ask(other, {"result": {"id": item_id, "value": 1}}))["accepted"]
+            assert (await other.ask({"result": {"id": item_id, "value": 1}}))["accepted"]
     assert [record.getMessage() for record in caplog.records if record.exc_info] == ["a socket failed"]

@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,29 +12,13 @@ import httpx
 import pytest
 
 from leaseway_server.store.sqlite.store import SqliteStore
-from support.process import ServerProcess, server_process
+from support.process import ServerProcess, server_process, strace
 from support.raw import RawSocket, raw_socket
 from support.server import TestServer, open_queue, running_server
 
 Message = dict[str, Any]
 SYNCED = re.compile(r"f(data)?sync(\(\d+\)| resumed>\)) += 0")
 ANSWER = re.compile(r"HTTP/1.1 20[01] |\"type\\?\":\\?\"(posted|item|result-ack|fail-ack|release-ack|resume-ack)")
-
-
-async def ask(socket: RawSocket, message: Message) -> Message:
-    socket.say(message)
-    return dict(await socket.hear())
-
-
-@pytest.fixture
-def strace() -> str:
-    """The path of strace, where it may trace."""
-    path = shutil.which("strace")
-    if path is None:
-        pytest.skip("strace is not installed")
-    if subprocess.run([path, "-o", "/dev/null", "true"], check=False, capture_output=True).returncode:
-        pytest.skip("strace may not trace here")
-    return path
 
 
 @dataclass(slots=True)
@@ -62,12 +44,12 @@ class Clients:
         self.promised[given_back] = "cancelled"
 
     async def _claimed(self, item_id: str) -> str:
-        claimed = await ask(self.work, {"claim": {"criteria": {"by": self.name}}})
+        claimed = await self.work.ask({"claim": {"criteria": {"by": self.name}}})
         assert claimed["id"] == item_id
         return item_id
 
     async def _report(self, verb: str, report: Message) -> None:
-        ack = await ask(self.work, {verb: report})
+        ack = await self.work.ask({verb: report})
         assert ack["accepted"]
         self.promised[report["id"]] = ack["status"]
 
@@ -77,7 +59,7 @@ class Clients:
         return self._posted(answer.json()["id"])
 
     async def _post_on_the_socket(self) -> str:
-        return self._posted((await ask(self.monitor, {"post": {"item": {"by": self.name}}}))["id"])
+        return self._posted((await self.monitor.ask({"post": {"item": {"by": self.name}}}))["id"])
 
     def _posted(self, item_id: str) -> str:
         self.promised[item_id] = "pending"
@@ -95,10 +77,9 @@ async def clients(base_url: str, name: str = "me") -> AsyncIterator[Clients]:
         yield Clients(name, http, monitor, work, {})
 
 
-async def test_no_answer_leaves_before_its_commit_is_on_disk(strace: str, tmp_path: Path) -> None:
+async def test_no_answer_leaves_before_its_commit_is_on_disk(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    watched = "trace=fdatasync,fsync,write,writev,sendto,sendmsg"
-    prefix = [strace, "-D", "-f", "-s", "200", "-o", str(trace), "-e", watched]
+    prefix = strace("-s", "200", "-o", str(trace), "-e", "trace=fdatasync,fsync,write,writev,sendto,sendmsg")
     async with server_process(tmp_path, open_queue(), prefix) as server:
         async with clients(server.base_url) as each:
             before = len(trace.read_text(errors="replace").splitlines())
@@ -117,10 +98,9 @@ async def test_no_answer_leaves_before_its_commit_is_on_disk(strace: str, tmp_pa
 
 
 @pytest.mark.parametrize("number", [1, 8, 14, 16, 19])
-async def test_a_sync_that_fails_gives_no_false_answer(number: int, strace: str, tmp_path: Path) -> None:
+async def test_a_sync_that_fails_gives_no_false_answer(number: int, tmp_path: Path) -> None:
     """The server says so and ends, not with status 0; and from the file it keeps all that it had promised."""
-    inject = f"inject=fdatasync,fsync:error=EIO:when={number}"
-    prefix = [strace, "-D", "-f", "-o", "/dev/null", "-e", "trace=fdatasync,fsync", "-e", inject]
+    prefix = strace("-e", "trace=fdatasync,fsync", "-e", f"inject=fdatasync,fsync:error=EIO:when={number}")
     server = ServerProcess(tmp_path, open_queue(), prefix)
     promised = await promised_until_it_ends(server)
     ended = await server.ended()
@@ -154,28 +134,28 @@ async def promised_until_it_ends(server: ServerProcess) -> dict[str, str]:
 async def test_a_full_disk_refuses_clearly_shows_on_and_recovers_by_itself(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server, clients(server.base_url) as each:
         watched = (await each.http.post("/demo/items", json={"item": "small"})).json()["id"]
-        held = await ask(each.work, {"claim": {}})
+        held = await each.work.ask({"claim": {}})
         fill_up(server)
 
         answer = await each.http.post("/demo/items", json={"item": "x" * 500_000})
         assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
-        refused = await ask(each.monitor, {"post": {"item": "x" * 500_000}, "ref": 1})
+        refused = await each.monitor.ask({"post": {"item": "x" * 500_000}, "ref": 1})
         assert (refused["type"], refused["code"], refused["ref"]) == ("error", "unavailable", 1)
-        refused = await ask(each.work, {"result": {"id": held["id"], "value": "x" * 500_000}})
+        refused = await each.work.ask({"result": {"id": held["id"], "value": "x" * 500_000}})
         assert (refused["type"], refused["code"], refused["id"]) == ("error", "unavailable", held["id"])
 
         assert (await each.http.get("/_health")).status_code == 200
         assert (await each.http.get("/_ready")).status_code == 503
         assert (await each.http.get(f"/demo/items/{watched}")).json()["status"] == "processing"
         assert (await each.http.get(f"/demo/items/{watched}/item")).json() == "small"
-        assert (await ask(each.monitor, {"subscribe": [watched]}))["status"] == "processing"
+        assert (await each.monitor.ask({"subscribe": [watched]}))["status"] == "processing"
 
         make_space(server)
         async with asyncio.timeout(1):  # faults.md: by itself, within a second of space
             while (await each.http.get("/_ready")).status_code != 200:
                 pass
         assert (await each.http.post("/demo/items", json={"item": "x" * 500_000})).status_code == 201
-        assert (await ask(each.work, {"result": {"id": held["id"], "value": 1}}))["accepted"]
+        assert (await each.work.ask({"result": {"id": held["id"], "value": 1}}))["accepted"]
         assert (await each.monitor.hear())["status"] == "finished"
 
 
@@ -183,7 +163,7 @@ async def test_who_drops_while_the_disk_is_full_is_requeued_when_there_is_space(
     async with running_server(tmp_path) as server, clients(server.base_url) as each:
         await each.http.post("/demo/items", json={"item": "small"})
         async with raw_socket(f"{server.ws_url}/demo/work") as doomed:
-            held = await ask(doomed, {"claim": {}})
+            held = await doomed.ask({"claim": {}})
             fill_up(server)
             assert (await each.http.post("/demo/items", json={"item": "x" * 500_000})).status_code == 503
         each.work.say({"claim": {"waitMs": 60_000}})

@@ -5,7 +5,6 @@ After each of them another socket works on, and the log tells of no fault of the
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -179,7 +178,7 @@ async def test_a_flood_of_claims_costs_a_bounded_memory(tmp_path: Path) -> None:
 async def cost_of_flood(folder: Path, say: Callable[[RawSocket], None]) -> int:
     """The bytes that a server has more, after it was told so 120,000 times by a client that reads nothing."""
     async with server_process(folder, open_queue()) as server, raw_socket(f"{server.ws_url}/demo/work") as bystander:
-        before = resident_bytes(server.pid)
+        before = server.memory()
         async with raw_socket(f"{server.ws_url}/demo/work") as flood:
             flooding = asyncio.create_task(pour(flood, say))
             while not flooding.done():
@@ -188,7 +187,7 @@ async def cost_of_flood(folder: Path, say: Callable[[RawSocket], None]) -> int:
             await flooding
             bystander.say({"claim": {}})
             assert await bystander.hear() == {"type": "empty"}
-            grown = resident_bytes(server.pid) - before
+            grown = server.memory() - before
     assert b"Traceback" not in server.output
     return grown
 
@@ -203,9 +202,3 @@ async def pour(socket: RawSocket, say: Callable[[RawSocket], None]) -> None:
                 await socket.writer.drain()
         except (ConnectionError, TimeoutError):
             return  # It is not taken any more.
-
-
-def resident_bytes(pid: int) -> int:
-    """The memory that a process has."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -43,7 +43,7 @@ class Doors:
         return dict(await self.monitor.hear())
 
     async def said(self, text: str) -> dict[str, Any]:
-        """A message of the worker, as raw JSON text, and the answer. Bad ones before are forgiven by then (§6, 1008)."""
+        """A message of the worker, as raw JSON text, and the answer. Bad ones before it are forgiven (§6, 1008)."""
         self.clock.advance(1_000)
         self.work.frame(TEXT, text.encode(errors="surrogatepass"))
         return dict(await self.work.hear())

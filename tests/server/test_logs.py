@@ -114,6 +114,7 @@ async def test_a_socket_that_failed_is_told_with_the_id_that_it_was_opened_with(
     assert OURS.fullmatch(request_id)
     assert entry["request"] == request_id
     assert "in fails_late" in entry["traceback"]
+    assert entry["traceback"].split("\n")[-1].startswith("RuntimeError: at ")
     _silent(log.getvalue())
 
 

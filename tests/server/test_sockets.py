@@ -17,17 +17,12 @@ from support.wrong import CLAIM, HELLO, NO_OBJECT, POST, REPORTS, SOCKET_ONLY, w
 Message = dict[str, Any]
 
 
-async def ask(socket: RawSocket, message: Message) -> Message:
-    socket.say(message)
-    return dict(await socket.hear())
-
-
 async def ask_badly(server: TestServer, socket: RawSocket, message: Message) -> Message:
     """As `ask`, at a time when bad messages are forgiven again: too many at once would end the socket (§6, 1008)."""
     clock = server.running._clock
     assert isinstance(clock, ManualClock)
     clock.advance(1_000)
-    return await ask(socket, message)
+    return dict(await socket.ask(message))
 
 
 @asynccontextmanager
@@ -37,14 +32,14 @@ async def held(server: TestServer) -> AsyncIterator[tuple[RawSocket, str]]:
         raw_socket(f"{server.ws_url}/demo/monitor") as monitor,
         raw_socket(f"{server.ws_url}/demo/work") as work,
     ):
-        item_id = (await ask(monitor, {"post": {"item": 1}}))["id"]
-        claimed = await ask(work, {"claim": {"worker": "w"}})
+        item_id = (await monitor.ask({"post": {"item": 1}}))["id"]
+        claimed = await work.ask({"claim": {"worker": "w"}})
         assert claimed["id"] == item_id
-        before = await ask(monitor, {"subscribe": [item_id]})
+        before = await monitor.ask({"subscribe": [item_id]})
         yield work, item_id
-        renewed = await ask(work, {"renew": {"id": item_id}, "ref": "last"})
+        renewed = await work.ask({"renew": {"id": item_id}, "ref": "last"})
         assert (renewed["accepted"], renewed["ref"]) == (True, "last"), "some message was answered twice, or not at all"
-        assert await ask(monitor, {"subscribe": [item_id]}) == before
+        assert await monitor.ask({"subscribe": [item_id]}) == before
 
 
 @pytest.fixture
@@ -85,7 +80,7 @@ async def test_a_post_on_the_socket_with_a_wrong_member_posts_nothing(server: Te
         for flag in (None, 0, "yes"):
             assert (await ask_badly(server, monitor, {"post": {"item": 1, "subscribe": flag}}))["code"] == "bad-message"
     async with raw_socket(f"{server.ws_url}/demo/work") as work:
-        assert await ask(work, {"claim": {}}) == {"type": "empty"}
+        assert await work.ask({"claim": {}}) == {"type": "empty"}
 
 
 @pytest.mark.parametrize("verb", ["claim", "progress", "result", "fail", "release", "renew", "resume", "hello"])
@@ -94,7 +89,7 @@ async def test_what_stands_behind_a_verb_is_an_object(verb: str, server: TestSer
         for value in NO_OBJECT:
             if value == [{}] and verb not in ("claim", "resume", "hello"):
                 continue  # Arrays of reports are a later part of the protocol.
-            answer = await ask(work, {verb: value})
+            answer = await work.ask({verb: value})
             assert (answer["type"], answer["code"]) == ("error", "bad-message"), value
 
 
@@ -122,19 +117,19 @@ async def test_what_is_no_message_is_an_error_and_the_socket_lives(kind: str, se
             wire.check_server("work" if kind == "work" else "monitor", answer)
         wrong_refs: list[Any] = [1.5, True, [], {}, "x" * 201]
         for ref in wrong_refs:
-            answer = await ask(socket, {"hello": {}, "ref": ref})
+            answer = await socket.ask({"hello": {}, "ref": ref})
             assert (answer["type"], answer["code"], answer["errors"][0]["path"]) == ("error", "bad-message", "/ref")
             assert "ref" not in answer
         for ref in (0, -1, 2**64 - 1, "", "x" * 200, "ä\u0000"):
-            assert (await ask(socket, {"hello": {}, "ref": ref}))["ref"] == ref
-        assert "ref" not in await ask(socket, {"hello": {}, "ref": None})
+            assert (await socket.ask({"hello": {}, "ref": ref}))["ref"] == ref
+        assert "ref" not in await socket.ask({"hello": {}, "ref": None})
 
 
 @pytest.mark.parametrize("kind", ["work", "monitor"])
 async def test_a_batch_has_bounds_and_no_batch_in_it(kind: str, server: TestServer) -> None:
     async with raw_socket(f"{server.ws_url}/demo/{kind}") as socket:
         for value, code in (({}, "bad-message"), (None, "bad-message"), ([{}] * 1_001, "limit")):
-            answer = await ask(socket, {"batch": value, "ref": "b"})
+            answer = await socket.ask({"batch": value, "ref": "b"})
             assert (answer["type"], answer["code"], answer["ref"]) == ("error", code, "b")
         socket.say(
             {"batch": [{"hello": {}, "ref": 1}, {"batch": [{"hello": {}}], "ref": 2}, 3, {"hello": {}, "ref": 4}]}
@@ -149,36 +144,36 @@ async def test_a_batch_has_bounds_and_no_batch_in_it(kind: str, server: TestServ
         socket.say({"batch": [{"hello": {}, "ref": number} for number in range(1_000)]})
         assert [(await socket.hear())["ref"] for _ in range(1_000)] == list(range(1_000))
         socket.say({"batch": []})
-        assert (await ask(socket, {"hello": {}, "ref": "next"}))["ref"] == "next"
+        assert (await socket.ask({"hello": {}, "ref": "next"}))["ref"] == "next"
 
 
 async def test_ids_to_watch_have_bounds_and_what_is_none_is_ignored(server: TestServer) -> None:
     async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor:
-        item_id = (await ask(monitor, {"post": {"item": 1}}))["id"]
+        item_id = (await monitor.ask({"post": {"item": 1}}))["id"]
         for verb in ("subscribe", "unsubscribe"):
             for value in (None, 1, "x", {}, {"mine": 1}, True):
-                assert (await ask(monitor, {verb: value}))["code"] == "bad-message", (verb, value)
+                assert (await monitor.ask({verb: value}))["code"] == "bad-message", (verb, value)
             many = [f"{number:016x}" for number in range(10_001)]
-            assert (await ask(monitor, {verb: many}))["code"] == "limit"
+            assert (await monitor.ask({verb: many}))["code"] == "limit"
         odd = [None, 1, [], {}, "", "x", item_id.upper() + " ", f"0x{item_id[2:]}", "𝟏" * 16, "f" * 17, "\x00" * 16]
         monitor.say({"unsubscribe": odd})
-        assert (await ask(monitor, {"subscribe": [*odd, item_id, item_id]}))["id"] == item_id
+        assert (await monitor.ask({"subscribe": [*odd, item_id, item_id]}))["id"] == item_id
         monitor.say({"subscribe": odd})
-        assert (await ask(monitor, {"hello": {}}))["type"] == "hello", "an unknown id costs nothing and says nothing"
+        assert (await monitor.ask({"hello": {}}))["type"] == "hello", "an unknown id costs nothing and says nothing"
         assert len(server.engine("demo").hub) == 1
 
 
 async def test_the_limit_of_subscriptions_leaves_what_was_there(server: TestServer) -> None:
     async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor, raw_socket(f"{server.ws_url}/demo/work") as work:
-        item_id = (await ask(monitor, {"post": {"item": 1, "subscribe": True}}))["id"]
+        item_id = (await monitor.ask({"post": {"item": 1, "subscribe": True}}))["id"]
         assert (await monitor.hear())["status"] == "pending"
-        await ask(work, {"claim": {}})
+        await work.ask({"claim": {}})
         assert (await monitor.hear())["status"] == "processing"
         # Ids that name nothing cost nothing once that is known; until then they count.
         monitor.say({"batch": [{"subscribe": [f"{number:016x}" for number in range(10_000)]}, {"hello": {}}]})
         assert (await monitor.hear())["code"] == "limit"
         assert (await monitor.hear())["type"] == "hello"
-        assert (await ask(work, {"result": {"id": item_id, "value": 1}}))["accepted"]
+        assert (await work.ask({"result": {"id": item_id, "value": 1}}))["accepted"]
         assert (await monitor.hear())["status"] == "finished"
 
 
@@ -187,9 +182,9 @@ async def test_what_was_accepted_can_be_handed_out_and_shown(server: TestServer)
     largest = "x" * (1_048_576 - 131_072 - 2)
     record = "y" * (32 * 1_024 - 2)
     async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor, raw_socket(f"{server.ws_url}/demo/work") as work:
-        await ask(work, {"hello": {"batch": True, "worker": "w"}})
-        await ask(monitor, {"hello": {"batch": True}})
-        ids = [(await ask(monitor, {"post": {"item": largest, "meta": {"m": "z" * 1_900}}}))["id"] for _ in range(3)]
+        await work.ask({"hello": {"batch": True, "worker": "w"}})
+        await monitor.ask({"hello": {"batch": True}})
+        ids = [(await monitor.ask({"post": {"item": largest, "meta": {"m": "z" * 1_900}}}))["id"] for _ in range(3)]
         work.say({"claim": {"count": 3, "waitMs": 0}, "ref": "r" * 200})
         for item_id in ids:
             frame = await work.next()
@@ -197,8 +192,8 @@ async def test_what_was_accepted_can_be_handed_out_and_shown(server: TestServer)
             message = json.loads(frame.data)
             assert (message["id"], message["item"]) == (item_id, largest)
         for item_id in ids:
-            assert (await ask(work, {"progress": {"id": item_id, "value": record}}))["accepted"]
-            assert (await ask(work, {"result": {"id": item_id, "value": largest}}))["accepted"]
+            assert (await work.ask({"progress": {"id": item_id, "value": record}}))["accepted"]
+            assert (await work.ask({"result": {"id": item_id, "value": largest}}))["accepted"]
         monitor.say({"subscribe": ids})
         for item_id in ids:
             frame = await monitor.next()
@@ -209,13 +204,13 @@ async def test_what_was_accepted_can_be_handed_out_and_shown(server: TestServer)
 async def test_larger_claims_are_cut_and_ended_by_empty(server: TestServer) -> None:
     async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor, raw_socket(f"{server.ws_url}/demo/work") as work:
         for _ in range(2):
-            await ask(monitor, {"post": {"item": 1}})
+            await monitor.ask({"post": {"item": 1}})
         work.say({"claim": {"count": 2**53 - 1}})
         assert [(await work.hear())["type"] for _ in range(3)] == ["item", "item", "empty"]
         work.say({"claim": {"waitMs": 2**53 - 1}})
         work.say({"unclaim": True})
         assert (await work.hear())["type"] == "empty"
-        assert (await ask(work, {"hello": {}}))["type"] == "hello"
+        assert (await work.ask({"hello": {}}))["type"] == "hello"
 
 
 @pytest.mark.parametrize(
@@ -253,4 +248,4 @@ async def test_an_open_queue_takes_sockets_without_a_token_but_not_with_a_bad_on
         async with raw_socket(f"{server.ws_url}/none/work") as socket:
             assert await socket.closed() == 4404
         async with raw_socket(f"{server.ws_url}/demo/work", {"Authorization": "Basic x"}) as socket:
-            assert (await ask(socket, {"hello": {}}))["type"] == "hello"
+            assert (await socket.ask({"hello": {}}))["type"] == "hello"

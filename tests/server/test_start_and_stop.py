@@ -12,16 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
-from support.process import ServerProcess, server_process
+from support.process import ServerProcess, server_process, strace
 from support.raw import CLOSE, RawSocket, raw_socket
 from support.server import open_queue
 
 Message = dict[str, Any]
-
-
-async def ask(socket: RawSocket, message: Message) -> Message:
-    socket.say(message)
-    return dict(await socket.hear())
 
 
 @asynccontextmanager
@@ -50,13 +45,13 @@ async def test_a_stop_with_clients_of_every_kind(tmp_path: Path) -> None:
             return await stack.enter_async_context(raw_socket(f"{server.ws_url}/demo/work"))
 
         idle, busy, silent = [await open_socket() for _ in range(3)]
-        held = [(await ask(socket, {"claim": {"worker": name}}))["id"] for socket, name in ((busy, "b"), (silent, "s"))]
+        held = [(await socket.ask({"claim": {"worker": name}}))["id"] for socket, name in ((busy, "b"), (silent, "s"))]
         over_http = (await http.post("/demo/claim", json={"worker": "h"})).json()["id"]
         waiting = await open_socket()
         waiting.say({"claim": {"waitMs": 60_000}})
         watch = asyncio.create_task(http.get(f"/demo/items/{ids[0]}", params={"waitMs": 60_000}))
         claim = asyncio.create_task(http.post("/demo/claim", json={"waitMs": 60_000, "criteria": {"never": True}}))
-        await ask(waiting, {"renew": {"id": ids[0]}})  # Answered: the claim before it waits.
+        await waiting.ask({"renew": {"id": ids[0]}})  # Answered: the claim before it waits.
 
         goodbyes = asyncio.gather(*(socket.closed() for socket in (idle, busy, waiting)), goodbye(silent))
         ended = await server.stop()
@@ -74,9 +69,9 @@ async def test_a_stop_with_clients_of_every_kind(tmp_path: Path) -> None:
             assert (seen["status"], seen["attempts"], seen["losses"]) == ("processing", 1, 0)
         for name, item_id in zip("bs", held, strict=True):
             back = await open_socket()
-            resumed = await ask(back, {"resume": {"worker": name, "leases": [{"id": item_id, "attempts": 1}]}})
+            resumed = await back.ask({"resume": {"worker": name, "leases": [{"id": item_id, "attempts": 1}]}})
             assert resumed["leases"][0]["accepted"]
-            assert (await ask(back, {"result": {"id": item_id, "value": name}}))["accepted"]
+            assert (await back.ask({"result": {"id": item_id, "value": name}}))["accepted"]
         ack = (await http.post("/demo/result", json={"id": over_http, "attempts": 1, "value": "h"})).json()
         assert ack["accepted"]
 
@@ -87,10 +82,10 @@ async def fill(server: ServerProcess, deaf: RawSocket) -> None:
         raw_socket(f"{server.ws_url}/demo/monitor") as monitor,
         raw_socket(f"{server.ws_url}/demo/work") as worker,
     ):
-        ids = [(await ask(monitor, {"post": {"item": "large"}}))["id"] for _ in range(40)]
+        ids = [(await monitor.ask({"post": {"item": "large"}}))["id"] for _ in range(40)]
         for _ in ids:
-            item = await ask(worker, {"claim": {}})
-            assert (await ask(worker, {"result": {"id": item["id"], "value": "x" * 300_000}}))["accepted"]
+            item = await worker.ask({"claim": {}})
+            assert (await worker.ask({"result": {"id": item["id"], "value": "x" * 300_000}}))["accepted"]
         deaf.say({"subscribe": ids})
         monitor.say({"subscribe": ids[:1]})
         await monitor.hear()
@@ -148,10 +143,10 @@ async def test_what_nobody_resumes_comes_back_after_the_grace_at_no_charge(tmp_p
     async with server_process(tmp_path, toml) as server:
         async with client(server) as http, raw_socket(f"{server.ws_url}/demo/work") as worker:
             item_id = await post(http, 1)
-            assert (await ask(worker, {"claim": {"worker": "w"}}))["attempts"] == 1
+            assert (await worker.ask({"claim": {"worker": "w"}}))["attempts"] == 1
             await server.restart()
         async with client(server) as http, raw_socket(f"{server.ws_url}/demo/work") as other:
-            assert (await ask(other, {"claim": {"waitMs": 60_000}}))["attempts"] == 2
+            assert (await other.ask({"claim": {"waitMs": 60_000}}))["attempts"] == 2
             seen = (await http.get(f"/demo/items/{item_id}")).json()
             assert (seen["losses"], seen["failures"]) == (0, 0)
 
@@ -225,19 +220,10 @@ async def test_a_file_that_is_not_ours_is_left_alone(name: str, tmp_path: Path) 
 @pytest.mark.parametrize("write", [1, 3, 6, 10, 14, 18])
 async def test_a_start_that_was_killed_half_way_is_no_hindrance(write: int, tmp_path: Path) -> None:
     """Killed at one of the writes with which a first start makes its files: the next one serves."""
-    need_strace()
-    inject = ["strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=pwrite64"]
-    doomed = ServerProcess(tmp_path, open_queue(), [*inject, "-e", f"inject=pwrite64:signal=KILL:when={write}"])
+    inject = strace("-e", "trace=pwrite64", "-e", f"inject=pwrite64:signal=KILL:when={write}")
+    doomed = ServerProcess(tmp_path, open_queue(), inject)
     await doomed.spawn()
     assert (await doomed.ended()).status == -signal.SIGKILL
     assert (tmp_path / "data").exists()
     async with server_process(tmp_path, open_queue()) as server, client(server) as http:
         await post(http, 1)
-
-
-def need_strace() -> None:
-    """Skips where no system call can be watched."""
-    if not shutil.which("strace"):
-        pytest.skip("strace is not installed")
-    if subprocess.run(["strace", "-o", "/dev/null", "true"], check=False, capture_output=True).returncode:
-        pytest.skip("strace may not trace here")

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from leaseway_server.core.errors import StoreFull
-from leaseway_server.core.lifecycle import Claim, Event, Result, apply, create
+from leaseway_server.core.events import Claim, Event, Result
+from leaseway_server.core.lifecycle import apply, create
 from leaseway_server.core.model import START, Item, NewItem
 from leaseway_server.store.sqlite import files
 from leaseway_server.store.sqlite import store as store_module

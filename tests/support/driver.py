@@ -18,8 +18,9 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from leaseway_server.core import lifecycle
+from leaseway_server.core.events import Cancel, Retry
 from leaseway_server.core.jsontext import Json
-from leaseway_server.core.lifecycle import Cancel, Policy, Retry
+from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime import engine, turn

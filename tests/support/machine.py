@@ -314,9 +314,9 @@ class QueueMachine(Driver):
             self._turn()
 
     @precondition(lambda self: self.journal.policy.max_losses < 4)
-    @rule(wait=st.sampled_from([0, 1_000, LEASE]))
-    def come_back_after_the_last_loss(self, wait: int) -> None:
-        """The last loss allowed leaves the item with nobody, for its worker to come back to."""
+    @rule(wait=st.sampled_from([0, 1_000, LEASE]), stranger=st.booleans())
+    def come_back_after_the_last_loss(self, wait: int, stranger: bool) -> None:
+        """The last loss allowed leaves the item with nobody, for its worker to come back to; and for no stranger."""
         self._post({"kind": "d"}, {})
         for _ in range(self.journal.policy.max_losses):
             who = self._open("ann", "w1")
@@ -327,6 +327,8 @@ class QueueMachine(Driver):
         left = self._pick(0, lambda row: row.status == "processing" and row.holder == NOBODY)
         if left:
             self.clock.advance(wait)
+            if stranger:
+                self._resume("bob", left.worker, {left.id: left.attempts})
             self._resume(left.lease_user, left.worker, {left.id: left.attempts})
             self._turn()
 

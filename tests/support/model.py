@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from leaseway_server.core.backoff import Backoff
-from leaseway_server.core.lifecycle import Claim, Event, Fail, Policy, Refusal, Resume, apply, create
+from leaseway_server.core.events import Claim, Event, Fail, Resume
+from leaseway_server.core.lifecycle import Policy, Refusal, apply, create
 from leaseway_server.core.model import Item, NewItem
 
 NOW: Final = 1_800_000_000_000

@@ -9,7 +9,9 @@ Owns the process, its configuration file and its output. What is said to the ser
 import asyncio
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from asyncio.subprocess import PIPE, STDOUT, Process
@@ -18,6 +20,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from leaseway_server.core.access import Right
 from leaseway_server.store.access import AccessStore
@@ -67,6 +71,11 @@ class ServerProcess:
         """The number of the process that runs now."""
         assert self._process is not None
         return self._process.pid
+
+    def memory(self) -> int:
+        """The bytes that are in memory of it."""
+        pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     @property
     def running(self) -> bool:
@@ -170,3 +179,13 @@ async def server_process(folder: Path, toml: str, prefix: Sequence[str] = ()) ->
     finally:
         if server.running:
             await server.kill()
+
+
+def strace(*options: str) -> list[str]:
+    """The command under which a server's system calls are watched or made to fail. Skips the test where none may."""
+    path = shutil.which("strace")
+    if path is None:
+        pytest.skip("strace is not installed")
+    if subprocess.run([path, "-o", "/dev/null", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("strace may not trace here")
+    return [path, "-D", "-f", "-o", "/dev/null", *options]

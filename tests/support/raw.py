@@ -85,6 +85,11 @@ class RawSocket:
         assert frame.opcode == TEXT, frame
         return json.loads(frame.data)
 
+    async def ask(self, message: Any) -> Any:
+        """Says a message and gives the next that comes."""
+        self.say(message)
+        return await self.hear()
+
     async def closed(self) -> int:
         """Reads to the end, says goodbye too, and gives the close code; 1006 where there was no close frame."""
         code = 1006

@@ -14,8 +14,8 @@ import orjson
 
 from leaseway_server.core.commands import Change, Changed, Drop, Failed, Handed, Outcome
 from leaseway_server.core.conversation import Conversation
+from leaseway_server.core.events import Event
 from leaseway_server.core.jsontext import Json
-from leaseway_server.core.lifecycle import Event
 from leaseway_server.core.limits import Allowance, Allowances
 from leaseway_server.core.model import HTTP, Item
 from leaseway_server.core.queue import Queue

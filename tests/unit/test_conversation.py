@@ -338,3 +338,12 @@ def test_an_error_names_at_most_ten_faults_and_cuts_long_texts() -> None:
     assert error["code"] == "schema"
     assert len(error["errors"]) == 10
     assert all(len(each["message"]) <= 200 for each in error["errors"])
+
+
+def test_messages_are_counted_and_those_that_are_none() -> None:
+    talk = work()
+    for frame in (b"{", b'{"no": 1}', b'{"batch": [{"no": 1}, {"hello": {}}, 7]}', b'{"hello": {}}'):
+        talk.session.receive(frame)
+    assert (talk.session.heard, talk.session.bad) == (7, 4)
+    talk.says_anything({"progress": {"id": ID, "value": "x" * 99_999}})
+    assert (talk.session.heard, talk.session.bad) == (8, 4), "too large is no bad message"

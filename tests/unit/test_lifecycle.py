@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from leaseway_server.core.errors import BadMessage
-from leaseway_server.core.lifecycle import (
-    TABLE,
+from leaseway_server.core.events import (
     Cancel,
     Claim,
     Due,
@@ -18,16 +17,14 @@ from leaseway_server.core.lifecycle import (
     GraceEnd,
     LeaseEnd,
     Progress,
-    Refusal,
     Release,
     Renew,
     Result,
     Resume,
     Retry,
     SocketLost,
-    apply,
-    create,
 )
+from leaseway_server.core.lifecycle import TABLE, Refusal, apply, create
 from leaseway_server.core.model import NOBODY, OPEN, TERMINAL, Item, NewItem
 from support.model import (
     ERROR,

@@ -5,18 +5,8 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from leaseway_server.core.lifecycle import (
-    Event,
-    GraceEnd,
-    LeaseEnd,
-    Policy,
-    Progress,
-    Release,
-    Renew,
-    Result,
-    Retry,
-    SocketLost,
-)
+from leaseway_server.core.events import Event, GraceEnd, LeaseEnd, Progress, Release, Renew, Result, Retry, SocketLost
+from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import NOBODY, Item
 from support.model import (
     LATER,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaseway_server.core.lifecycle import (
+from leaseway_server.core.events import (
     Cancel,
     Claim,
     Event,
@@ -10,13 +10,12 @@ from leaseway_server.core.lifecycle import (
     GraceEnd,
     LeaseEnd,
     Progress,
-    Refusal,
     Release,
     Renew,
     Result,
     SocketLost,
-    loss,
 )
+from leaseway_server.core.lifecycle import Refusal, loss
 from leaseway_server.core.model import HTTP, NOBODY, Item
 from support.model import (
     ERROR,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaseway_server.core import lifecycle
-from leaseway_server.core.lifecycle import (
+from leaseway_server.core.events import (
     Cancel,
     Claim,
     Due,
@@ -17,18 +17,15 @@ from leaseway_server.core.lifecycle import (
     Fetch,
     GraceEnd,
     LeaseEnd,
-    Policy,
     Progress,
-    Refusal,
     Release,
     Renew,
     Result,
     Resume,
     Retry,
     SocketLost,
-    apply,
-    create,
 )
+from leaseway_server.core.lifecycle import Policy, Refusal, apply, create
 from leaseway_server.core.model import HTTP, NOBODY, TERMINAL, Item, NewItem
 from leaseway_server.core.view import encode_view
 from support.model import ERROR, LEASE, NOW, OTHER, SOCKET

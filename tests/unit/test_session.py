@@ -20,8 +20,8 @@ from leaseway_server.core.commands import (
     Withdraw,
 )
 from leaseway_server.core.criteria import Criteria
+from leaseway_server.core.events import Event, Fail, Progress, Release, Renew, Result
 from leaseway_server.core.jsontext import Json
-from leaseway_server.core.lifecycle import Event, Fail, Progress, Release, Renew, Result
 from leaseway_server.core.limits import Allowance, Allowances
 from leaseway_server.core.model import Item
 from leaseway_server.core.queue import ENVELOPE, RECORD_LIMIT, Limits, Queue, Schemas
@@ -381,10 +381,10 @@ def test_a_resume_without_a_name_has_that_of_the_hello() -> None:
         ({"leases": []}, "bad-message", "/worker"),
         ({"worker": 1, "leases": []}, "bad-message", "/worker"),
         ({"worker": "w", "leases": [{}] * 4}, "limit", "/leases"),
-        ({"worker": "w", "leases": [1]}, "bad-message", "/leases"),
-        ({"worker": "w", "leases": [{"id": ID}]}, "bad-message", "/leases"),
-        ({"worker": "w", "leases": [{"id": ID, "attempts": "1"}]}, "bad-message", "/attempts"),
-        ({"worker": "w", "leases": [{"attempts": 1}]}, "bad-message", "/id"),
+        ({"worker": "w", "leases": [1]}, "bad-message", "/leases/0"),
+        ({"worker": "w", "leases": [{"id": ID, "attempts": 1}, {"id": ID}]}, "bad-message", "/leases/1"),
+        ({"worker": "w", "leases": [{"id": ID, "attempts": "1"}]}, "bad-message", "/leases/0/attempts"),
+        ({"worker": "w", "leases": [{"attempts": 1}]}, "bad-message", "/leases/0/id"),
     ],
 )
 def test_a_resume_that_is_wrong(resume: Json, code: str, path: str) -> None:

@@ -1,6 +1,7 @@
 """The monitor socket without its socket: it always gets the newest view of what it watches, and never an older one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -26,12 +27,12 @@ QUEUE = Queue("demo", POLICY, limits=LIMITS)
 class Monitor(Talk):
     """A monitor and the hub that it watches by."""
 
-    def __init__(self, queue: Queue = QUEUE, *, may_post: bool = True) -> None:
+    def __init__(self, queue: Queue = QUEUE, rights: Iterable[str] = ("fetch", "post")) -> None:
         self.hub = Hub()
         self.monitor = MonitorSession(
             queue,
             "ann",
-            frozenset({"fetch", "post"} if may_post else {"fetch"}),
+            frozenset(rights),
             watch=lambda item_id: self.hub.watch(item_id, self),
             unwatch=lambda item_id: self.hub.unwatch(item_id, self),
         )
@@ -169,6 +170,28 @@ def test_a_socket_holds_so_many_subscriptions_and_what_was_there_stays() -> None
     assert (OTHER, 2) in told(monitor.sees())
 
 
+@pytest.mark.parametrize(
+    ("queue", "rights", "sees"),
+    [
+        (QUEUE, ["fetch"], True),
+        (replace(QUEUE, own_only=True), ["fetch"], False),
+        (replace(QUEUE, own_only=True), ["fetch", "post"], False),
+        (replace(QUEUE, own_only=True), ["fetch", "work"], True),
+        (replace(QUEUE, own_only=True), ["fetch", "admin"], True),
+    ],
+)
+def test_where_each_sees_only_its_own_the_rest_does_not_exist(queue: Queue, rights: list[str], sees: bool) -> None:
+    monitor = Monitor(queue, rights)
+    mine, others = pending(), pending(id=OTHER, posted_by="bob")
+    monitor.subscribes(mine, others)
+    assert told(monitor.sees()) == [(ID, 1), (OTHER, 1)][: 1 + sees]
+    assert len(monitor.hub) == 1 + sees
+    exchange = monitor.asks({"subscribe": [OTHER]})
+    monitor.changes(held(id=OTHER, posted_by="bob"))
+    assert told(monitor.sees()) == [(OTHER, 2)] * sees, "not even between the subscription and its answer"
+    monitor.settle(exchange, Found({}, NOW))
+
+
 # ── Posts ──
 
 
@@ -221,7 +244,7 @@ def test_a_post_is_held_against_the_queues_schema() -> None:
 
 
 def test_who_may_not_post_is_told_so() -> None:
-    assert Monitor(may_post=False).refused({"post": {"item": 1}}) == ("not-allowed", "", None)
+    assert Monitor(rights=["fetch"]).refused({"post": {"item": 1}}) == ("not-allowed", "", None)
 
 
 def test_posted_comes_before_the_first_view_and_no_change_is_missed() -> None:

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.errors import Refused
-from leaseway_server.core.lifecycle import Event, Reason
+from leaseway_server.core.events import Event
+from leaseway_server.core.lifecycle import Reason
 from leaseway_server.core.model import Item, NewItem
 
 

@@ -12,6 +12,24 @@ import orjson
 
 from leaseway_server.core.backoff import Backoff, retry_delay
 from leaseway_server.core.errors import BadMessage
+from leaseway_server.core.events import (
+    Cancel,
+    Claim,
+    Due,
+    Event,
+    Expire,
+    Fail,
+    Fetch,
+    GraceEnd,
+    LeaseEnd,
+    Progress,
+    Release,
+    Renew,
+    Result,
+    Resume,
+    Retry,
+    SocketLost,
+)
 from leaseway_server.core.model import HTTP, NOBODY, OPEN, TERMINAL, Ending, Item, NewItem, Status
 
 CHURN: Final = 1_000
@@ -29,142 +47,6 @@ class Policy:
     max_attempts: int = 5
     max_losses: int = 5
     backoff: Backoff = field(default_factory=Backoff)
-
-
-# ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A worker takes the item. `holder` is its socket's number, or HTTP."""
-
-    holder: int
-    user: str
-    worker: str
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A progress record, JSON. Without a `fence` it is stored and renews nothing."""
-
-    value: str
-    holder: int
-    user: str
-    fence: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Renew:
-    """The worker is alive."""
-
-    holder: int
-    user: str
-    fence: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The work is done; `value` is JSON."""
-
-    value: str
-    fence: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Fail:
-    """The attempt failed. `chance` in [0, 1) spreads the backoff, `retry_in` (ms) asks for a delay of its own."""
-
-    error: str
-    retryable: bool
-    fence: int | None
-    chance: float = 0.5
-    retry_in: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """The holder gives the item back; `delay` in ms, None leaves it due as it was."""
-
-    holder: int
-    user: str
-    fence: int | None
-    delay: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SocketLost:
-    """The holder's socket dropped."""
-
-    holder: int
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseEnd:
-    """The sweep found the lease, or `progress_by`, over. `progress_from` as in `Resume`."""
-
-    progress_from: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class GraceEnd:
-    """The sweep found a lease of `holder`, a socket from before the start, that nobody resumed in `resume_grace`."""
-
-    holder: int
-
-
-@dataclass(frozen=True, slots=True)
-class Resume:
-    """A worker is back on a new socket. `progress_from`: no clock of `progress_by` began earlier (end of the grace)."""
-
-    holder: int
-    user: str
-    worker: str
-    fence: int
-    progress_from: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """Its producer or an administrator withdraws it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expire:
-    """The sweep found its time to live over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """An administrator gives it a new chance."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """A producer was told the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """Its due time was seen to have passed."""
-
-
-Event: TypeAlias = (
-    Claim
-    | Progress
-    | Renew
-    | Result
-    | Fail
-    | Release
-    | SocketLost
-    | LeaseEnd
-    | GraceEnd
-    | Resume
-    | Cancel
-    | Expire
-    | Retry
-    | Fetch
-    | Due
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 from leaseway_server.core.commands import Ask, Change, Changed
 from leaseway_server.core.criteria import Criteria, CriteriaRefused
 from leaseway_server.core.errors import BadMessage
+from leaseway_server.core.events import Event, Fail, Progress, Release, Renew, Result
 from leaseway_server.core.jsontext import Json
-from leaseway_server.core.lifecycle import Event, Fail, Progress, Release, Renew, Result
 from leaseway_server.core.members import Members, an_object, flag, integer, item_id, name_of, required
 from leaseway_server.core.queue import RECORD_LIMIT, Queue, check_in
 

@@ -98,7 +98,7 @@ class WorkSession(Conversation):
         worker = name_of(resume, "worker") or self.worker
         if not worker:
             raise BadMessage("worker is missing: the name that the claims were made under", path="/worker")
-        return ResumeLeases(self.holder, self.user, worker, tuple(map(_lease, count(), leases)))
+        return ResumeLeases(self.holder, self.user, worker, tuple(map(_lease_at, count(), leases)))
 
     def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
         match outcome:
@@ -132,13 +132,17 @@ class WorkSession(Conversation):
             del self._fences[next(iter(self._fences))]
 
 
-def _lease(index: int, value: Json) -> tuple[str, int]:
+def _lease(value: Json) -> tuple[str, int]:
+    lease = an_object(value, "a lease")
+    attempts = integer(lease, "attempts")
+    if attempts is None:
+        raise BadMessage("each lease needs its attempts, the number that came with the item")
+    return item_id(lease), attempts
+
+
+def _lease_at(index: int, value: Json) -> tuple[str, int]:
     try:
-        lease = an_object(value, "a lease")
-        attempts = integer(lease, "attempts")
-        if attempts is None:
-            raise BadMessage("each lease needs its attempts, the number that came with the item")
-        return item_id(lease), attempts
+        return _lease(value)
     except BadMessage as refused:
         raise BadMessage(str(refused), path=f"/leases/{index}{refused.problems[0].path}") from None
 

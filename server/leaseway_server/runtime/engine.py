@@ -15,7 +15,8 @@ from typing import Final
 from leaseway_server.core.commands import Answer, Change, Command, Drop, Failed, Outcome, Post, Read, Withdraw
 from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.errors import StoreFull, StoreLost, Unavailable
-from leaseway_server.core.lifecycle import Fetch, Progress, Renew, Result, loss
+from leaseway_server.core.events import Fetch, Progress, Renew, Result
+from leaseway_server.core.lifecycle import loss
 from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.clock import Clock

@@ -7,7 +7,8 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leaseway_server.core.lifecycle import GraceEnd, LeaseEnd, Policy, progress_deadline
+from leaseway_server.core.events import GraceEnd, LeaseEnd
+from leaseway_server.core.lifecycle import Policy, progress_deadline
 from leaseway_server.core.model import HTTP, Item
 
 

@@ -31,18 +31,9 @@ from leaseway_server.core.commands import (
 )
 from leaseway_server.core.dispatch import END, Dispatch, Lane
 from leaseway_server.core.errors import LimitReached, Refused
+from leaseway_server.core.events import Claim, Due, Event, Expire, Resume, SocketLost
 from leaseway_server.core.jsontext import Json, parse
-from leaseway_server.core.lifecycle import (
-    Claim,
-    Due,
-    Event,
-    Expire,
-    Refusal,
-    Resume,
-    SocketLost,
-    apply,
-    create,
-)
+from leaseway_server.core.lifecycle import Refusal, apply, create
 from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.leases import Leases, Start

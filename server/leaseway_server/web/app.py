@@ -97,5 +97,6 @@ def create_app(site: Site) -> Starlette:
         middleware=[Middleware(OriginGuard, site=site)],
         exception_handlers={Refused: on_refused, HTTPException: on_http_exception, ClientDisconnect: on_left},
     )
+    app.router.redirect_slashes = False  # A redirect repeats the query, where tokens travel.
     app.state.site = site
     return app

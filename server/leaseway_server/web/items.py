@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from leaseway_server.core.commands import Change, Changed, Found, Post, Posted, Read
 from leaseway_server.core.errors import Conflict, NotAllowed, NotFound
-from leaseway_server.core.lifecycle import Cancel
+from leaseway_server.core.events import Cancel
 from leaseway_server.core.model import Item
 from leaseway_server.core.posting import parse_post
 from leaseway_server.core.view import encode_view

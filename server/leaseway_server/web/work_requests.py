@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leaseway_server.core.commands import Ask, Change, Changed, Empty, Failed, Handed, Outcome, Withdraw
-from leaseway_server.core.lifecycle import Release
+from leaseway_server.core.events import Release
 from leaseway_server.core.model import HTTP, Item
 from leaseway_server.core.reports import Reporter, ack, parse_ask, parse_report
 from leaseway_server.core.view import encode_item
