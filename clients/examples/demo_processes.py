@@ -149,6 +149,7 @@ class Server:
         """Starts it and waits until it serves; the port is the system's choice at first, and then stays."""
         listen = f"{self.host}:{self.port}"
         command = [sys.executable, "-m", "leaseway_server", "--config", "leaseway.toml", "--listen", listen]
+        command += ["--log", "terminal"]
         self._process = await Process.start("server", command, self._folder, self._news)
         self.port = int((await self._process.said(r"serving http://[^ ]*:(\d+)/"))[1])
 

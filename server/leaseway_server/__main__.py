@@ -12,7 +12,15 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from leaseway_server.config import Config, ServerConfig
+from leaseway_server.audit import audit_admin
+from leaseway_server.config import (
+    Config,
+    ConfigRefused,
+    ServerConfig,
+    differences,
+    is_loopback,
+    reload_config,
+)
 from leaseway_server.core.errors import StoreRefused
 from leaseway_server.log import configure_logging
 from leaseway_server.runtime.clock import Clock
@@ -23,6 +31,7 @@ from leaseway_server.web.app import create_app
 from leaseway_server.web.http_protocol import HttpProtocol
 from leaseway_server.web.protocol import SocketProtocol
 from leaseway_server.web.site import ServedQueue, Site
+from leaseway_server.web.traced import Traced
 
 STOP_SECONDS = 2
 """So long after the drain (3 s) a planned stop waits for clients that take or answer nothing: it is over within 6 s."""
@@ -74,7 +83,16 @@ class Running:
         with _listen(self._config.server.host, self._config.server.port) as listener:
             tokens = AccessStore.open(self._config.server.data)
             try:
-                self.site = Site(self._open_queues(), tokens, self._clock)
+                server = self._config.server
+                self.site = Site(
+                    self._open_queues(),
+                    tokens,
+                    self._clock,
+                    limits=server.limits,
+                    allowed_origins=server.allowed_origins,
+                    trusted_proxies=server.trusted_proxies,
+                    on_loopback=is_loopback(server.host),
+                )
                 await self._serve(self.site, listener)
             finally:
                 for store in self._stores:
@@ -84,10 +102,27 @@ class Running:
 
     def stop(self) -> None:
         """A planned stop (PROTOCOL.md §6)."""
-        _log.info("stopping")
+        _log.info("stopping", extra={"event": "server.stopping"})
         self._stopped = True
         if self._web is not None:
             self._web.should_exit = True
+
+    def reload(self) -> None:
+        """Reads the configuration anew, and takes of it what can change while it runs; all of it, or nothing."""
+        try:
+            changes = differences(self._config, reload_config(self._config))
+        except ConfigRefused as refused:
+            faults = "; ".join(str(fault) for fault in refused.faults)
+            said = {"event": "config.refused", "file": str(self._config.file), "faults": faults}
+            _log.error("the configuration has errors; the one that runs stays", extra=said)
+            return
+        self._config = changes.config
+        if self.site is not None:
+            server = changes.config.server
+            queues = {name: (each.queue, each.grants) for name, each in changes.config.queues.items()}
+            self.site.reconfigure(server.limits, server.allowed_origins, server.trusted_proxies, queues)
+        now, restart = (", ".join(keys) or "nothing" for keys in (changes.now, changes.restart))
+        audit_admin("admin.config_changed", file=str(self._config.file), changed=now, restart=restart)
 
     def _open_queues(self) -> dict[str, ServedQueue]:
         server = self._config.server
@@ -115,14 +150,17 @@ class Running:
         turning = [self._watched(engine.run()) for engine in engines]
         refreshing = self._watched(_refresh(site))
         self.address = _address(listener)
-        _log.info("serving %s", self.address, extra={"queues": ",".join(site.queues), "sqlite": sqlite3.sqlite_version})
+        said = {"address": self.address, "queues": ",".join(site.queues), "sqlite": sqlite3.sqlite_version}
+        _log.info("serving %s", self.address, extra={"event": "server.started", **said})
+        for note in self._config.notes:
+            _log.warning(note, extra={"event": "config.note"})
         self.started.set()
         await self._web.serve([listener])
         refreshing.cancel()
         for engine in engines:
             engine.stop()
         await asyncio.gather(*turning, refreshing, return_exceptions=True)
-        _log.info("stopped")
+        _log.info("stopped", extra={"event": "server.stopped"})
 
     def _watched(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -131,7 +169,7 @@ class Running:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
-            _log.critical("a part of the server failed", exc_info=task.exception())
+            _log.critical("a part of the server failed", exc_info=task.exception(), extra={"event": "server.failed"})
             self._stop_at_once(task.exception())
 
     def _stop_at_once(self, fault: BaseException | None) -> None:
@@ -144,12 +182,12 @@ class Running:
 
 def run(config: Config) -> int:
     """Serves `config` until a signal. Gives the exit status: 0, or 1 with the reason on standard error."""
-    configure_logging()
+    configure_logging(config.server.log)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(config))
     except (StoreRefused, OSError) as refused:
-        _log.critical("cannot start: %s", refused)
+        _log.critical("cannot start: %s", refused, extra={"event": "server.refused"})
         return 1
 
 
@@ -157,6 +195,7 @@ async def _run(config: Config) -> int:
     running = Running(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, running.stop)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, running.reload)
     return await running.run()
 
 
@@ -182,10 +221,8 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _uvicorn_config(server: ServerConfig, site: Site) -> uvicorn.Config:
     return uvicorn.Config(
-        create_app(site),
-        http=HttpProtocol.bounded(
-            site.limits.request_timeout / 1000, site.connections_of_address, site.trusted_proxies
-        ),
+        Traced(create_app(site), site),
+        http=HttpProtocol.bounded(site),
         ws=SocketProtocol,
         ws_max_size=server.max_message_bytes,
         ws_ping_interval=server.ping_interval / 1000,

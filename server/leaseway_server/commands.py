@@ -5,21 +5,32 @@ output, what is said to people beside it to standard error. A token is printed o
 """
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, get_args
 
 import click
 import orjson
 
-from leaseway_server.config import QUEUE_NAME, QUEUE_NAME_RULE, Config, QueueConfig, load_config
-from leaseway_server.config_table import ConfigRefused, Wrong, span, spell, unknown
+from leaseway_server.config import (
+    QUEUE_NAME,
+    QUEUE_NAME_RULE,
+    Config,
+    ConfigRefused,
+    QueueConfig,
+    ServerConfig,
+    load_config,
+)
+from leaseway_server.config.table import unknown
+from leaseway_server.config.values import Wrong, span, spell
 from leaseway_server.core.access import RIGHTS, Grant, Right, Token
 from leaseway_server.core.errors import StoreError
 from leaseway_server.core.members import is_name
+from leaseway_server.log import LogFormat
 from leaseway_server.store.access import AccessStore
 
 ENDED_BADLY: Final = 1
@@ -48,13 +59,45 @@ _open_option = click.option(
 @_config_option
 @click.option("--listen", metavar="HOST:PORT", help="Listen here, instead of where the file says.")
 @_store_option
+@click.option("--queues", metavar="A,B", help="Serve only these queues of the file.")
+@click.option(
+    "--allow-origin",
+    "allow_origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help='Let pages of this site use the server too, such as "https://app.example.com"; may be repeated.',
+)
+@click.option(
+    "--log",
+    type=click.Choice(get_args(LogFormat)),
+    default=lambda: "terminal" if sys.stderr.isatty() else "json",
+    help="How to write the log. Without this: for people on a terminal, else JSON.",
+)
 @_open_option
-def serve(file: Path | None, listen: str | None, store: str | None, open_to_the_network: bool) -> None:
+def serve(
+    file: Path | None,
+    listen: str | None,
+    store: str | None,
+    queues: str | None,
+    allow_origins: Sequence[str],
+    log: LogFormat,
+    open_to_the_network: bool,
+) -> None:
     """Run the server.
 
-    Without a configuration it serves one open queue, demo, to this machine only.
+    Without a configuration it serves one open queue, demo, to this machine only. On SIGHUP it reads its file anew.
     """
-    config = _load(file, listen=listen, store=store, open_to_the_network=open_to_the_network)
+    with _faults_told():
+        config = load_config(
+            file,
+            environ=os.environ,
+            listen=listen,
+            store=store,
+            queues=queues,
+            allow_origins=allow_origins,
+            log=log,
+            open_to_the_network=open_to_the_network,
+        )
     from leaseway_server.__main__ import run  # The other commands need none of it.
 
     raise SystemExit(run(config))
@@ -70,9 +113,11 @@ def check(file: Path | None, open_to_the_network: bool) -> None:
     """
     config = _load(file, open_to_the_network=open_to_the_network)
     click.echo(f"{config.file} is fine." if config.file else "There is no leaseway.toml here. This is the default:")
-    click.echo(f"Listens on {config.server.host} port {config.server.port}, data in {config.server.data}.")
+    click.echo(_describe_server(config.server))
     for queue in config.queues.values():
         click.echo(_describe(queue))
+    for note in config.notes:
+        click.echo(f"Note: {note}.")
 
 
 @click.group()
@@ -151,13 +196,15 @@ def revoke_token(token_id: str, file: Path | None, store: str | None) -> None:
 # ── What was asked ──
 
 
-def _load(
-    file: Path | None, *, listen: str | None = None, store: str | None = None, open_to_the_network: bool = True
-) -> Config:
+def _load(file: Path | None, *, store: str | None = None, open_to_the_network: bool = True) -> Config:
+    with _faults_told():
+        return load_config(file, environ=os.environ, store=store, open_to_the_network=open_to_the_network)
+
+
+@contextmanager
+def _faults_told() -> Iterator[None]:
     try:
-        return load_config(
-            file, environ=os.environ, listen=listen, store=store, open_to_the_network=open_to_the_network
-        )
+        yield
     except ConfigRefused as refused:
         _fail(str(refused), WRONG_USAGE)
 
@@ -199,15 +246,25 @@ def _fail(message: str, status: int) -> NoReturn:
 # ── What is said ──
 
 
+def _describe_server(server: ServerConfig) -> str:
+    pages = ", ".join(["its own", *sorted(server.allowed_origins)])
+    return (
+        f"Listens on {server.host} port {server.port}, data in {server.data}.\n"
+        f"Pages that may use it: {pages}. Administrators: {', '.join(sorted(server.admins)) or 'none'}."
+    )
+
+
 def _describe(config: QueueConfig) -> str:
     queue, policy = config.queue, config.queue.policy
     schemas = [kind for kind, document in queue.schemas.documents().items() if document is not None]
     progress = f", progress within {spell(policy.progress_by)}" if policy.progress_by else ""
     delays = ", ".join(map(spell, policy.backoff.delays))
+    own = "; a user sees what it posted" if queue.own_only else ""
     return (
         f"Queue {queue.name}\n"
-        f"  rights   {'; '.join(f'{right}: {_whom(config.grants.to(right))}' for right in RIGHTS)}\n"
+        f"  rights   {'; '.join(f'{right}: {_whom(config.grants.to(right))}' for right in RIGHTS)}{own}\n"
         f"  schemas  {', '.join(schemas) or 'none: anything is taken'}\n"
+        f"  pending  at most {queue.max_pending:,}\n"
         f"  lease    {spell(policy.lease)}{progress}\n"
         f"  retry    {policy.max_attempts} attempts, after {delays}; {policy.max_losses} losses"
     )

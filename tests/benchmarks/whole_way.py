@@ -173,7 +173,7 @@ async def whole_way(name: str, items: int, lanes: int, *, batch: bool = False, h
             f'[queues.bench]\nschemas = "schemas"\naccess = {access}\n'
         )
         async with (
-            process("-m", "leaseway_server", "--config", str(config)) as (pid, address),
+            process("-m", "leaseway_server", "--config", str(config), "--log", "terminal") as (pid, address),
             connect(f"{address}/bench/monitor", compression=None) as monitor,
             connect(f"{address}/bench/work", compression=None) as worker,
         ):

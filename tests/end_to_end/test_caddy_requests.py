@@ -15,7 +15,7 @@ from support.upstream import Recorder, recorder
 
 JSON = "Content-Type: application/json"
 POST = "POST /demo/items"
-BRIEF = {"read_header 10s": "read_header 300ms", "read_body 30s": "read_body 600ms", "idle 2m": "idle 100ms"}
+BRIEF = {"read_header 10s": "read_header 200ms", "read_body 30s": "read_body 300ms", "idle 2m": "idle 30ms"}
 
 
 # ── Smuggling ──

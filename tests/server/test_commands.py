@@ -2,6 +2,7 @@
 
 import json
 import sys
+from io import StringIO
 from pathlib import Path
 from types import ModuleType
 
@@ -92,6 +93,44 @@ def test_serve_does_not_start_with_a_wrong_configuration(here: Path, served: lis
     ]
 
 
+def test_serve_takes_a_part_of_the_file_and_more_origins(here: Path, served: list[Config]) -> None:
+    (here / "leaseway.toml").write_text('[server]\nallowed_origins = ["https://a.example"]\n[queues.a]\n[queues.b]')
+    call(serve, "--queues", "b", "--allow-origin", "https://b.example", "--allow-origin", "null")
+    (config,) = served
+    assert list(config.queues) == ["b"]
+    assert config.server.allowed_origins == {"https://a.example", "https://b.example", "null"}
+    call(serve, "--config", str(here / "leaseway.toml"))
+    assert served[1].server.allowed_origins == {"https://a.example"}
+
+
+def test_serve_refuses_options_that_cannot_be_understood(served: list[Config]) -> None:
+    result = call(serve, "--queues", "dem", "--allow-origin", "*")
+    assert (result.exit_code, result.stdout, served) == (2, "", [])
+    origin, queue = result.stderr.splitlines()
+    assert origin.startswith("command line: --allow-origin: expected an origin as browsers send it")
+    assert queue == 'command line: --queues: dem: unknown queue; did you mean "demo"?'
+    assert call(serve, "--log", "xml").exit_code == 2
+
+
+class Terminal(StringIO):
+    """Where people read."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_log_is_for_people_on_a_terminal_and_for_programs_elsewhere(
+    served: list[Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stream in (StringIO(), Terminal()):
+        monkeypatch.setattr(sys, "stderr", stream)
+        for words in ([], ["--log", "json"], ["--log", "terminal"]):
+            with pytest.raises(SystemExit):
+                serve.main(words)
+    formats = [config.server.log for config in served]
+    assert formats == ["json", "json", "terminal", "terminal", "json", "terminal"]
+
+
 def test_serve_does_not_show_open_rights_to_the_network(served: list[Config]) -> None:
     result = call(serve, "--listen", "192.0.2.7:8787")
     assert (result.exit_code, served) == (2, [])
@@ -105,27 +144,37 @@ def test_check_says_what_was_read(here: Path) -> None:
     (here / "schemas").mkdir()
     (here / "schemas" / "item.json").write_text("{}")
     (here / "x.toml").write_text("""
+        [server]
+        admins = ["zoe", "root"]
+        allowed_origins = ["https://b.example", "https://a.example"]
         [queues.resize]
         schemas = "schemas"
         progress_by = "10m"
         access = { post = "open", work = ["van", "box"] }
+        match = ["format"]
         [queues.mail]
+        visibility = "own"
+        max_pending = 5
     """)
     result = call(check, "x.toml")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
         "x.toml is fine.",
         "Listens on 127.0.0.1 port 8787, data in leaseway-data.",
+        "Pages that may use it: its own, https://a.example, https://b.example. Administrators: root, zoe.",
         "Queue resize",
         "  rights   post: anyone; fetch: any user; work: box, van; admin: nobody",
         "  schemas  item",
+        "  pending  at most 1,000,000",
         "  lease    5m, progress within 10m",
         "  retry    5 attempts, after 30s, 2m, 8m, 32m; 5 losses",
         "Queue mail",
-        "  rights   post: any user; fetch: any user; work: any user; admin: nobody",
+        "  rights   post: any user; fetch: any user; work: any user; admin: nobody; a user sees what it posted",
         "  schemas  none: anything is taken",
+        "  pending  at most 5",
         "  lease    5m",
         "  retry    5 attempts, after 30s, 2m, 8m, 32m; 5 losses",
+        "Note: x.toml: queues.resize.match: is read and checked, but this version does not act on it yet.",
     ]
 
 

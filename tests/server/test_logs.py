@@ -5,6 +5,7 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
@@ -49,6 +50,13 @@ async def fails_late(websocket: WebSocket) -> None:
     raise RuntimeError(f"at {websocket.url}, {await websocket.receive_text()}")
 
 
+@dataclass
+class Trust:
+    """Which proxies are trusted."""
+
+    trusted_proxies: Networks
+
+
 @asynccontextmanager
 async def served(trusted: Networks = ()) -> AsyncIterator[str]:
     """The address of a server around these three."""
@@ -57,7 +65,7 @@ async def served(trusted: Networks = ()) -> AsyncIterator[str]:
     )
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        Traced(app, trusted), ws="websockets-sansio", lifespan="off", log_config=None, access_log=False
+        Traced(app, Trust(trusted)), ws="websockets-sansio", lifespan="off", log_config=None, access_log=False
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve([listener]))

@@ -142,10 +142,9 @@ class Caddy:
         return []
 
     def _text(self) -> str:
-        """The reference, kept on loopback and on ports that may be had by anyone; and with the test's changes."""
-        text = CADDYFILE.read_text(encoding="utf-8")
-        own = f"{{\n\tdefault_bind 127.0.0.1\n\thttp_port {self.http_port}\n"
-        for old, new in {"{\n": own + (f"\thttps_port {self.port}\n" if self.tls else ""), **self._changes}.items():
+        """The reference, kept on loopback, and with the test's changes."""
+        text = on_loopback(CADDYFILE.read_text(encoding="utf-8"), self.http_port, self.port if self.tls else None)
+        for old, new in self._changes.items():
             assert old in text, f"the Caddyfile has no {old!r}"
             text = text.replace(old, new, 1)
         return text
@@ -194,6 +193,14 @@ async def _start(folder: Path, upstream: str, changes: Mapping[str, str], *, tls
             raise
         return proxy
     return skip_or_fail("no port stayed free until Caddy had it")
+
+
+def on_loopback(text: str, http_port: int, https_port: int | None) -> str:
+    """A Caddyfile that is reached from this machine only, on ports that anyone may have."""
+    ports = f"\thttp_port {http_port}\n" + (f"\thttps_port {https_port}\n" if https_port else "")
+    head, options, rest = text.partition("\n{\n")
+    assert options, "the Caddyfile has no global options"
+    return f"{head}{options}\tdefault_bind 127.0.0.1\n{ports}{rest}"
 
 
 def find_caddy() -> str:

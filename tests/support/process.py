@@ -109,7 +109,7 @@ class ServerProcess:
         listen = self.base_url.removeprefix("http://") or "127.0.0.1:0"
         file.write_text(_with_server(self._toml, f'listen = "{listen}"', f'store = "sqlite:{self.data}"'))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LEASEWAY_")}
-        command = [*self._prefix, sys.executable, "-m", "leaseway_server", "--config", str(file)]
+        command = [*self._prefix, sys.executable, "-m", "leaseway_server", "--config", str(file), "--log", "terminal"]
         self._process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=STDOUT, env=environment)
         self._reading = asyncio.create_task(self._read(self._process))
         self._reading.add_done_callback(lambda _task: self._said.set())

@@ -1,6 +1,6 @@
 """A WebSocket client of bare frames: it can say what no decent library would, and can be silent, deaf or gone.
 
-Owns bytes and nothing of Leaseway. Each wait ends with an error after `PATIENCE`, so that a test fails and hangs never.
+Owns bytes and nothing of Leaseway. Each wait ends with an error after `PATIENCE`: a test fails instead of hanging.
 """
 
 import asyncio

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from leaseway_schemas import example_folder
-from leaseway_server.config import load_config
-from leaseway_server.config_table import ConfigRefused
+from leaseway_server.config import ConfigRefused, load_config
 from leaseway_server.core.queue import Schemas
 
 
@@ -77,7 +76,7 @@ def test_files_that_are_not_json_are_told_beside_the_other_mistakes(folder: Path
     (folder / "item.json").write_text('{"type": }')
     (folder / "sizes.json").mkdir()
     (folder / "progress.json").write_text('{"type": "nonsense"}')
-    item, sizes, progress = faults()
+    sizes, item, progress = faults()
     assert item.startswith("schemas/item.json: ")
     assert "line 1, column 10" in item
     assert sizes == "schemas/sizes.json: cannot be read: Is a directory"
@@ -85,8 +84,11 @@ def test_files_that_are_not_json_are_told_beside_the_other_mistakes(folder: Path
 
 
 def test_a_folder_that_is_not_there(folder: Path) -> None:
+    at = "leaseway.toml: queues.resize.schemas: expected a folder to read, and there is none at schemas"
     folder.rmdir()
-    assert faults() == ["leaseway.toml: queues.resize.schemas: expected a folder, and there is none at schemas"]
+    assert faults() == [f"{at}: No such file or directory"]
+    folder.write_text("")
+    assert faults() == [f"{at}: Not a directory"]
 
 
 def test_a_folder_without_schemas_is_not_the_one_that_was_meant(folder: Path) -> None:
@@ -94,3 +96,17 @@ def test_a_folder_without_schemas_is_not_the_one_that_was_meant(folder: Path) ->
     assert faults() == [
         "leaseway.toml: queues.resize.schemas: expected item.json, progress.json or result.json, and none is in schemas"
     ]
+
+
+def test_what_changes_in_the_folder_can_be_told(folder: Path) -> None:
+    def files() -> str:
+        return load_config(None).queues["resize"].schema_files
+
+    (folder / "item.json").write_text('{"$ref": "sizes.json"}')
+    (folder / "sizes.json").write_text("{}")
+    before = files()
+    assert files() == before
+    (folder / "notes.txt").write_text("not a schema")
+    assert files() == before
+    (folder / "sizes.json").write_text("true")
+    assert files() != before

@@ -142,7 +142,7 @@ class Tickets:
 
     def issue(self, secret: str, token: Token, now: int) -> int:
         """Keeps a new ticket of this token. Gives when it ends, ms since the epoch."""
-        ends = now + TICKET_LIFE
+        ends = min(now + TICKET_LIFE, token.expires_at or now + TICKET_LIFE)
         self._waiting = {hashed: one for hashed, one in self._waiting.items() if one[1] > now}
         if len(self._waiting) >= MOST_TICKETS:
             raise LimitReached(f"{MOST_TICKETS} tickets wait to be used already")

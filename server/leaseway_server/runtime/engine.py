@@ -130,6 +130,11 @@ class Engine:
         """Whether the last turns could be written, as far as is known."""
         return self._lost is None and not self._blocked_until
 
+    def reconfigure(self, queue: Queue) -> None:
+        """From the next turn on the queue is configured so."""
+        self.queue = queue
+        self._leases.policy = queue.policy
+
     def close_claims(self) -> None:
         """A planned stop begins: no item is handed out any more, and dropped sockets keep their leases (§6)."""
         self._claims_open = False
@@ -229,7 +234,7 @@ class Engine:
             self._lose(lost)
         except Exception:  # noqa: BLE001  A fault of the data or of ours: find whose, and let the others through.
             self._dispatch.rollback()
-            _log.exception("a turn failed", extra={"queue": self.queue.name, "commands": len(submissions)})
+            _log.exception("a turn failed", extra=self._said("turn.failed", commands=len(submissions)))
             await self._bisect(submissions)
         else:
             self._after_commit(work)
@@ -266,16 +271,20 @@ class Engine:
     def _tell(self, answer: Answer, outcome: Outcome) -> None:
         self._safely(partial(answer, outcome))
 
+    def _said(self, event: str, **more: object) -> dict[str, object]:
+        """What a line of the log says beside its text."""
+        return {"event": event, "queue": self.queue.name, **more}
+
     def _safely(self, tell: Callable[[], None]) -> None:
         """A fault of one who is told must not keep it from the others, nor end the engine."""
         try:
             tell()
         except Exception:  # noqa: BLE001  Whatever it was, it is told in the log.
-            _log.exception("an answer could not be given", extra={"queue": self.queue.name})
+            _log.exception("an answer could not be given", extra=self._said("answer.failed"))
 
     async def _without_space(self, submissions: Sequence[Submission], full: StoreFull) -> None:
         """Refuses what cannot be written, answers what only reads, and keeps what must be done until there is space."""
-        _log.error("a turn could not be written", extra={"queue": self.queue.name, "fault": str(full)})
+        _log.error("a turn could not be written", extra=self._said("store.full", fault=str(full)))
         self._pause()
         refused = Failed(Unavailable("the server cannot write at the moment (no space?); nothing of this was done"))
         reads = [submission for submission in submissions if isinstance(submission.command, Read)]
@@ -315,12 +324,15 @@ class Engine:
         try:
             await self._store.maintain()
         except StoreFull as full:
-            _log.warning("the log was not written back", extra={"queue": self.queue.name, "fault": str(full)})
+            _log.warning(
+                "the log was not written back",
+                extra=self._said("store.behind", fault=str(full)),
+            )
         except StoreLost as lost:
             self._lose(lost)
 
     def _lose(self, lost: StoreLost) -> None:
-        _log.critical("the store is lost", extra={"queue": self.queue.name, "fault": str(lost)})
+        _log.critical("the store is lost", extra=self._said("store.lost", fault=str(lost)))
         self._lost = lost
         self._on_lost(lost)
 

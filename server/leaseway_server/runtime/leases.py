@@ -46,7 +46,7 @@ class Leases:
     """All leases of one queue."""
 
     def __init__(self, policy: Policy, start: Start) -> None:
-        self._policy = policy
+        self.policy = policy
         self._start = start
         self._leases: dict[str, Lease] = {}
         self._by_holder: dict[int, set[str]] = {}
@@ -124,5 +124,5 @@ class Leases:
     def _ends_at(self, item: Item) -> int:
         if self._start.orphaned(item.holder):
             return self._start.grace_until
-        silent = progress_deadline(item, self._start.progress_from(item), self._policy)
+        silent = progress_deadline(item, self._start.progress_from(item), self.policy)
         return min(item.lease_until, silent) if silent else item.lease_until

@@ -1,6 +1,6 @@
 """Where a request comes from: its peer, or behind a proxy that is trusted what that proxy says."""
 
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
 
 from starlette.types import Scope
@@ -14,6 +14,8 @@ def is_trusted(address: str, trusted: Networks) -> bool:
         parsed = ip_address(address)
     except ValueError:
         return False
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped:  # How a socket for both kinds tells the older one.
+        parsed = parsed.ipv4_mapped
     return any(parsed in network for network in trusted)
 
 

@@ -67,9 +67,19 @@ class SocketEndpoint:
         with ExitStack() as counted:
             for allowances, key in self._counts(admitted):
                 if not allowances.take(key):
+                    self._audit(admitted, LimitReached.code)
                     raise LimitReached("too many connections; close some, or come back later")
                 counted.callback(allowances.give, key)
             yield admitted
+
+    def _audit(self, admitted: Admitted, reason: str) -> None:
+        self._site.refused_access.audit(
+            address=admitted.address,
+            queue=admitted.served.queue.name,
+            right=self._right,
+            reason=reason,
+            user=admitted.user,
+        )
 
     def _counts(self, admitted: Admitted) -> Iterator[tuple[Allowances, str]]:
         yield self._site.connections_of_address, admitted.address

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from starlette.types import Scope
 
 from leaseway_server.core.access import ANYONE, Caller, Right, Token, authorize
-from leaseway_server.core.errors import TooManyAttempts, Unauthorized
+from leaseway_server.core.errors import Refused, TooManyAttempts, Unauthorized
 from leaseway_server.core.model import Item
 from leaseway_server.web.address import client_address
 from leaseway_server.web.site import ServedQueue, Site
@@ -43,12 +43,14 @@ def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
     name = scope["path_params"]["queue"]
     now = site.clock.now()
     address = client_address(scope, site.trusted_proxies)
-    caller = _caller(site, scope, name, address, now)
+    caller = ANYONE
     try:
+        caller = _caller(site, scope, name, address, now)
         rights = authorize(site.grants, name, right, caller, now)
-    except Unauthorized:
-        if caller.presented:
+    except Refused as refused:
+        if caller.presented and isinstance(refused, Unauthorized):
             site.failures.failed(address, now)
+        site.refused_access.audit(address=address, queue=name, right=right, reason=refused.code, user=caller.user)
         raise
     return Admitted(site.queues[name], caller.user, rights, caller.token.id if caller.token else "", address)
 

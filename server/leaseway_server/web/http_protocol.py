@@ -4,41 +4,46 @@ on the connections of one address.
 
 import asyncio
 from asyncio.transports import BaseTransport
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from leaseway_server.core.limits import Allowances
+from leaseway_server.core.limits import Allowances, ServerLimits
 from leaseway_server.web.address import Networks, is_trusted
 
 HEAD_BYTES: Final = 64 * 1024
 _ANSWER: Final = "HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
+class Bounds(Protocol):
+    """Where the bounds stand; they may change while connections are open."""
+
+    limits: ServerLimits
+    connections_of_address: Allowances
+    trusted_proxies: Networks
+
+
 class HttpProtocol(HttpToolsProtocol):
     """One connection. A class of its own is made for each server, with its bounds (`bounded`)."""
 
-    request_seconds: ClassVar[float]
-    connections_of: ClassVar[Allowances]
-    trusted_proxies: ClassVar[Networks]
+    bounds: ClassVar[Bounds]
 
     _deadline: asyncio.TimerHandle | None = None
     _counted: str = ""
     _head: int = 0
 
     @classmethod
-    def bounded(cls, request_seconds: float, connections_of: Allowances, trusted: Networks) -> type["HttpProtocol"]:
+    def bounded(cls, bounds: Bounds) -> type["HttpProtocol"]:
         """This protocol with its bounds. The connections of trusted proxies are not counted: they are many clients'."""
-        bounds = {"request_seconds": request_seconds, "connections_of": connections_of, "trusted_proxies": trusted}
-        return type("HttpProtocol", (cls,), bounds)
+        return type("HttpProtocol", (cls,), {"bounds": bounds})
 
     def connection_made(self, transport: BaseTransport) -> None:
         """A connection that says nothing has no longer than a request."""
         super().connection_made(transport)  # type: ignore[arg-type]  # as above
         address = self.client[0] if self.client else ""
-        if is_trusted(address, self.trusted_proxies):
+        if is_trusted(address, self.bounds.trusted_proxies):
             self._expect()
-        elif self.connections_of.take(address):
+        elif self.bounds.connections_of_address.take(address):
             self._counted = address
             self._expect()
         else:
@@ -91,7 +96,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _expect(self) -> None:
         self._came()
-        self._deadline = self.loop.call_later(self.request_seconds, self._refuse, "408 Request Timeout")
+        seconds = self.bounds.limits.request_timeout / 1000
+        self._deadline = self.loop.call_later(seconds, self._refuse, "408 Request Timeout")
 
     def _came(self) -> None:
         if self._deadline is not None:
@@ -100,7 +106,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _uncount(self) -> None:
         if self._counted:
-            self.connections_of.give(self._counted)
+            self.bounds.connections_of_address.give(self._counted)
             self._counted = ""
 
     def _refuse(self, status: str) -> None:

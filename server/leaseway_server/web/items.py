@@ -5,6 +5,7 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from leaseway_server.audit import audit_admin
 from leaseway_server.core.commands import Change, Changed, Found, Post, Posted, Read
 from leaseway_server.core.errors import Conflict, NotAllowed, NotFound
 from leaseway_server.core.events import Cancel
@@ -97,13 +98,19 @@ async def cancel_item(request: Request) -> Response:
     if not changed.accepted:
         item, now = await find(caller, item_id)
         return Response(encode_view(item, now), media_type="application/json")
+    if changed.item.posted_by != caller.user:
+        ids = {"by": caller.user, "queue": served.queue.name, "item": item_id, "token_id": caller.token_id or None}
+        audit_admin("admin.item_cancelled", **ids)
     return Response(encode_view(changed.item, max(now, changed.item.updated_at)), media_type="application/json")
 
 
 def check_owner(caller: Admitted, item: Item) -> None:
     """On a queue that is open to post, the id is the capability (PROTOCOL.md §2)."""
-    if "admin" not in caller.rights and item.posted_by != caller.user:
-        raise NotAllowed("only the item's poster or an administrator may cancel it")
+    if "admin" in caller.rights or item.posted_by == caller.user:
+        return
+    if "fetch" not in caller.rights:  # Who may not look is not told either that there is something to see.
+        raise NotFound("there is no such item")
+    raise NotAllowed("only the item's poster or an administrator may cancel it")
 
 
 async def find(caller: Admitted, item_id: str, *, bodies: bool = False) -> tuple[Item, int]:

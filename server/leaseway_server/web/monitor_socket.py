@@ -1,5 +1,7 @@
 """`GET /<queue>/monitor`: the socket of a producer who watches (PROTOCOL.md §3)."""
 
+from typing import ClassVar
+
 from starlette.types import Receive, Scope, Send
 
 from leaseway_server.core.watch import MonitorSession, View
@@ -11,6 +13,7 @@ from leaseway_server.web.socket import Socket
 class MonitorSocket(Socket):
     """A monitor. Of each item that it watches only the newest view waits to be sent."""
 
+    kind: ClassVar[str] = "monitor"
     session: MonitorSession
 
     def __init__(self, site: Site, admitted: Admitted, scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leaseway_server.core.errors import NotAllowed
-from leaseway_server.web.address import is_forwarded
+from leaseway_server.web.address import client_address, is_forwarded
 from leaseway_server.web.problems import problem
 from leaseway_server.web.site import Site
 
@@ -30,6 +30,8 @@ def check_origin(scope: Scope, site: Site) -> str:
         return origin
     if _same_origin(origin, scope, site):
         return ""
+    address = client_address(scope, site.trusted_proxies)
+    site.refused_access.audit(address=address, queue=scope["path"][:64], right=None, reason="origin")
     raise NotAllowed("pages of this origin may not speak to this server; allowed_origins lists those that may")
 
 
@@ -80,7 +82,11 @@ Headers = list[tuple[bytes, bytes]]
 
 
 def _headers(origin: str) -> Headers:
-    return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"Origin")]
+    return [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-expose-headers", b"x-request-id"),
+        (b"vary", b"Origin"),
+    ]
 
 
 async def _preflight(origin: str, send: Send) -> None:

@@ -8,7 +8,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leaseway_server.core.errors import Refused, SchemaMismatch
+from leaseway_server.core.errors import NotAllowed, Refused, SchemaMismatch, Unauthorized
+from leaseway_server.web.address import client_address
+from leaseway_server.web.site import Site
 
 PROBLEM: Final = "application/problem+json"
 _CODES: Final = {404: "not-found", 405: "bad-message", 413: "too-large", 415: "bad-message"}
@@ -30,9 +32,15 @@ def problem(refused: Refused) -> Response:
     return Response(orjson.dumps(body), refused.status, headers, PROBLEM)
 
 
-async def on_refused(_request: Request, error: Exception) -> Response:
-    """Starlette's handler for `Refused`."""
+async def on_refused(request: Request, error: Exception) -> Response:
+    """Starlette's handler for `Refused`. Refused access is in the audit log already."""
     assert isinstance(error, Refused)
+    if not isinstance(error, Unauthorized | NotAllowed):
+        site: Site = request.app.state.site
+        address = client_address(request.scope, site.trusted_proxies)
+        queue = request.path_params.get("queue")
+        said = {"address": address, "queue": queue, "status": error.status, "code": error.code}
+        site.refused_requests.write(address, said)
     return problem(error)
 
 

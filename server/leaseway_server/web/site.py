@@ -2,14 +2,17 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from leaseway_server.audit import RefusedAccess, audit_tokens
 from leaseway_server.core.access import Grants, Right, Tickets, rights
 from leaseway_server.core.commands import Read
 from leaseway_server.core.errors import NotAllowed, NotFound, StoreError, Unauthorized
 from leaseway_server.core.limits import Allowances, FailedAttempts, ServerLimits
 from leaseway_server.core.queue import Queue
+from leaseway_server.log import LimitedEvent
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.store.access import AccessStore
@@ -34,6 +37,10 @@ class OpenSocket(Protocol):
         """It is closed."""
         ...
 
+    def reconfigure(self, queue: Queue) -> None:
+        """Its queue is configured so from now on."""
+        ...
+
     async def drain(self) -> None:
         """Sends what is still to be sent, and closes with 1012."""
         ...
@@ -48,6 +55,13 @@ class ServedQueue:
     engine: Engine
     sockets: set[OpenSocket] = field(default_factory=set)
     tickets: Tickets = field(default_factory=Tickets)
+
+    def reconfigure(self, queue: Queue, grants: Grants) -> None:
+        """From now on the queue is configured so, for the sockets that are open too."""
+        self.queue, self.grants = queue, grants
+        self.engine.reconfigure(queue)
+        for socket in self.sockets:
+            socket.reconfigure(queue)
 
 
 class Site:
@@ -79,6 +93,9 @@ class Site:
         self.connections_of_address = Allowances(limits.connections_per_address)
         self.connections_of_token = Allowances(limits.connections_per_token)
         self.waiting_claims = Allowances(limits.waiting_claims_per_token)
+        self.refused_access = RefusedAccess(clock.now)
+        self.refused_requests = LimitedEvent(_log, logging.INFO, "request.refused", "a request was refused", clock.now)
+        self._known_tokens = tokens.known
 
     @property
     def grants(self) -> dict[str, Grants]:
@@ -90,12 +107,35 @@ class Site:
         """Whether work can be taken in: nothing is stopping, and every store can be written."""
         return not self.stopping.is_set() and all(served.engine.writable for served in self.queues.values())
 
+    def reconfigure(
+        self,
+        limits: ServerLimits,
+        allowed_origins: frozenset[str],
+        trusted_proxies: Networks,
+        queues: Mapping[str, tuple[Queue, Grants]],
+    ) -> None:
+        """Takes what can change while it runs; sockets whose rights change are closed, the rates of open ones stay."""
+        self.limits, self.allowed_origins, self.trusted_proxies = limits, allowed_origins, trusted_proxies
+        self.failures.per_minute = limits.failed_tokens_per_minute
+        self.connections_of_address.limit = limits.connections_per_address
+        self.connections_of_token.limit = limits.connections_per_token
+        self.waiting_claims.limit = limits.waiting_claims_per_token
+        for name, (queue, grants) in queues.items():
+            self.queues[name].reconfigure(queue, grants)
+        self.refresh()
+
     def refresh(self) -> None:
         """Reads the tokens again, and closes the sockets of those that are revoked or expired; call it each second."""
+        self.refused_access.refresh()
+        self.refused_requests.refresh()
         try:
             self.tokens.refresh()
         except StoreError as error:
-            _log.error("the tokens cannot be read; those that are known still count", extra={"fault": str(error)})
+            said = {"event": "tokens.unreadable", "fault": str(error)}
+            _log.error("the tokens cannot be read; those that are known still count", extra=said)
+        if self.tokens.known is not self._known_tokens:
+            audit_tokens(self._known_tokens.values(), self.tokens.known.values())
+            self._known_tokens = self.tokens.known
         for served in self.queues.values():
             for socket in list(served.sockets):
                 self._look_after(served, socket)
@@ -125,6 +165,8 @@ class Site:
                 await asyncio.gather(*(self._drain(served) for served in self.queues.values()))
         except TimeoutError:
             pass  # A client that never reads; its socket is cut when the process ends.
+        self.refused_access.flush()
+        self.refused_requests.flush()
 
     async def _drain(self, served: ServedQueue) -> None:
         await served.engine.ask(Read(()))  # What was said before is answered before this is.

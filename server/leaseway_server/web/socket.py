@@ -6,8 +6,9 @@ Frames are taken as they come, whatever the writer does, and a dropped connectio
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from contextvars import copy_context
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
@@ -16,6 +17,7 @@ from leaseway_server.core.access import Right
 from leaseway_server.core.commands import Outcome
 from leaseway_server.core.conversation import Conversation, Exchange
 from leaseway_server.core.limits import Meter
+from leaseway_server.core.queue import Queue
 from leaseway_server.web.auth import Admitted
 from leaseway_server.web.protocol import CLOSE_SECONDS, EXTENSION, SocketProtocol
 from leaseway_server.web.site import RESTART, Site
@@ -32,7 +34,9 @@ _log = logging.getLogger(__name__)
 
 
 class Socket(ABC):
-    """One open WebSocket on a queue, from the accepted handshake to its end."""
+    """One open WebSocket on a queue, from the accepted handshake to its end. `kind` names it in the log."""
+
+    kind: ClassVar[str]
 
     def __init__(
         self, site: Site, admitted: Admitted, session: Conversation, scope: Scope, receive: Receive, send: Send
@@ -50,21 +54,36 @@ class Socket(ABC):
         self._idle = asyncio.Event()
         self._idle.set()
         self._held_back = False
+        self._sent = 0
         self._closing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Serves the socket until it ends, however it ends."""
         writer = asyncio.create_task(self._write())
         self.served.sockets.add(self)
+        opened, code = self._now(), None
+        _log.info("a socket opened", extra={"event": "socket.opened", **self._said, "address": self.admitted.address})
         try:
-            self._wire.attach(self._take)
-            while (await self._receive())["type"] != "websocket.disconnect":
+            # Frames come in the transport's context; what is logged of them belongs to this connection.
+            context = copy_context()
+            self._wire.attach(lambda text: context.run(self._take, text))
+            while (event := await self._receive())["type"] != "websocket.disconnect":
                 self._close_soon(BINARY, "messages are text frames")
+            code = event.get("code")
         finally:
             self.served.sockets.discard(self)
             self.gone()
+            said = {"code": code, "received": self.session.heard, "sent": self._sent, "ms": self._now() - opened}
+            _log.info("a socket closed", extra={"event": "socket.closed", **self._said, **said})
             writer.cancel()
             await asyncio.gather(writer, *([self._closing] if self._closing else []), return_exceptions=True)
+
+    @property
+    def _said(self) -> dict[str, str | None]:
+        """What each of its lines in the log says."""
+        admitted = self.admitted
+        names = {"kind": self.kind, "queue": self.served.queue.name}
+        return {**names, "user": admitted.user or None, "token_id": admitted.token_id or None}
 
     @property
     def admission(self) -> tuple[str, frozenset[Right]]:
@@ -74,6 +93,10 @@ class Socket(ABC):
     def expel(self, code: int, reason: str) -> None:
         """It may not stay as it is: its token ended (PROTOCOL.md §2), or its rights are others now."""
         self._close_soon(code, reason)
+
+    def reconfigure(self, queue: Queue) -> None:
+        """Its queue is configured so from now on."""
+        self.session.queue = queue
 
     async def drain(self) -> None:
         """Sends what is still to be sent, and closes: the server restarts (PROTOCOL.md §6)."""
@@ -107,7 +130,7 @@ class Socket(ABC):
                 assert exchange.command is not None
                 self.served.engine.submit(exchange.command, partial(self._answered, exchange))
         except Exception:  # noqa: BLE001  A fault in one message ends its socket and no other.
-            _log.exception("a socket failed", extra={"queue": self.served.queue.name})
+            _log.exception("a socket failed", extra={"event": "socket.failed", **self._said})
             self._close_soon(FAULT, "the server failed at this message")
         if self.session.has_outgoing:
             self.wake()
@@ -129,6 +152,7 @@ class Socket(ABC):
                 if frames:
                     async with asyncio.timeout(self._patience):
                         await self._wire.write(frames)
+                    self._sent += len(frames)
                     self.sent()
                 self._read_on()
                 if not self._wake.is_set():

@@ -4,6 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leaseway_server.core.errors import Unauthorized
+from leaseway_server.store.access.store import PREFIX
 from leaseway_server.web.auth import admit
 from leaseway_server.web.requests import json_response
 from leaseway_server.web.site import Site
@@ -17,6 +18,6 @@ async def issue_ticket(request: Request) -> Response:
     token = site.tokens.by_id(admitted.token_id, now)
     if token is None:
         raise Unauthorized("a ticket stands for a token: send one, as Authorization: Bearer")
-    secret = site.clock.secret()
+    secret = PREFIX + site.clock.secret()
     ends = admitted.served.tickets.issue(secret, token, now)
     return json_response({"ticket": secret, "expiresAt": ends}, 201)

@@ -1,5 +1,7 @@
 """`GET /<queue>/work`: the socket of a worker (PROTOCOL.md §4)."""
 
+from typing import ClassVar
+
 from starlette.types import Receive, Scope, Send
 
 from leaseway_server.core.commands import Drop
@@ -13,6 +15,7 @@ from leaseway_server.web.socket import Socket
 class WorkSocket(Socket):
     """A worker. When it ends the engine is told, also where a claim's commit is under way: it is held, and requeued."""
 
+    kind: ClassVar[str] = "work"
     session: WorkSession
 
     def __init__(self, site: Site, admitted: Admitted, scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,7 +6,7 @@ A token's secret is given out once, by `add`, and kept nowhere. What a token all
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
@@ -107,6 +107,11 @@ class AccessStore:
         if hashed not in self._by_hash:
             self.refresh()
         return _valid(self._by_hash.get(hashed), now)
+
+    @property
+    def known(self) -> Mapping[str, Token]:
+        """The tokens by id, as of the last look; another mapping after each change."""
+        return self._by_id
 
     def by_id(self, token_id: str, now: int) -> Token | None:
         """The valid token of this id, as of the last `refresh`."""

@@ -1,0 +1,105 @@
+"""What a new configuration changes, against the one that runs: what can change at once, and what needs a restart.
+
+Pure: what is to be done about it is done by who runs the server.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from leaseway_server.config.model import Config, QueueConfig, ServerConfig, is_loopback
+from leaseway_server.core.access import RIGHTS
+
+_FIXED: Final = ("resume_grace", "ping_interval", "ping_timeout", "max_message_bytes")
+"""What holds as long as the server runs, beside `listen` and `store`."""
+_FREE: Final = ("admins", "allowed_origins")
+_FREE_LIMITS: Final = ("subscriptions", "ids_per_message", "trusted_proxies")
+RESTART_KEYS: Final = frozenset(f"server.{key}" for key in ("listen", "store", *_FIXED))
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """`config` is what is to run now: new where it can change at once, as before where that needs a restart.
+
+    `now` and `restart` name the keys of either kind that differ, as the file writes them; a queue that is new or gone
+    is one key.
+    """
+
+    config: Config
+    now: tuple[str, ...]
+    restart: tuple[str, ...]
+
+
+def differences(old: Config, new: Config) -> Changes:
+    """What `new` changes where `old` runs.
+
+    A queue that would be open to anyone, on an address that its new file does not mean to listen on any more and that
+    others reach, stays as it was: that needs a restart too.
+    """
+    held = _exposed(old, new)
+    changed = _changed(_server_keys(old.server), _server_keys(new.server))
+    now = [key for key in changed if key not in RESTART_KEYS]
+    restart = [key for key in changed if key in RESTART_KEYS]
+    for name in old.queues | new.queues:
+        if name not in old.queues or name not in new.queues:
+            restart.append(f"queues.{name}")
+            continue
+        keys = _changed(_queue_keys(old.queues[name]), _queue_keys(new.queues[name]))
+        (restart if name in held else now).extend(keys)
+    return Changes(_merged(old, new, held), tuple(now), tuple(restart))
+
+
+def _merged(old: Config, new: Config, held: frozenset[str]) -> Config:
+    fixed = {name: getattr(old.server, name) for name in ("host", "port", "data", *_FIXED)}
+    server = replace(new.server, **fixed)
+    queues = {
+        name: running if name in held or name not in new.queues else _bounded(new.queues[name], server)
+        for name, running in old.queues.items()
+    }
+    return replace(new, server=server, queues=queues)
+
+
+def _bounded(config: QueueConfig, server: ServerConfig) -> QueueConfig:
+    return replace(config, queue=replace(config.queue, limits=server.message_limits))
+
+
+def _exposed(old: Config, new: Config) -> frozenset[str]:
+    """The queues that the new configuration opens to anyone, while the server still listens to the network."""
+    if is_loopback(old.server.host) or new.outside.open_to_the_network:
+        return frozenset()
+    return frozenset(name for name, config in new.queues.items() if config.grants.open_rights())
+
+
+def _changed(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
+    return [key for key, value in new.items() if value != old[key]]
+
+
+def _server_keys(server: ServerConfig) -> dict[str, object]:
+    """The value of each key of `[server]`."""
+    limits = {of.name: getattr(server.limits, of.name) for of in fields(server.limits)}
+    limits |= {name: getattr(server, name) for name in _FREE_LIMITS}
+    return {
+        "server.listen": (server.host, server.port),
+        "server.store": server.data,
+        **{f"server.{name}": getattr(server, name) for name in (*_FIXED, *_FREE)},
+        **{f"server.limits.{name}": value for name, value in limits.items()},
+    }
+
+
+def _queue_keys(config: QueueConfig) -> dict[str, object]:
+    """The value of each key of a queue, but for those that nothing acts on."""
+    queue, policy, backoff = config.queue, config.queue.policy, config.queue.policy.backoff
+    keys: dict[str, object] = {
+        "schemas": config.schema_files,
+        "lease": policy.lease,
+        "progress_by": policy.progress_by,
+        "max_pending": queue.max_pending,
+        "visibility": queue.own_only,
+        **{f"access.{right}": config.grants.to(right) for right in RIGHTS},
+        "retry.max_attempts": policy.max_attempts,
+        "retry.max_losses": policy.max_losses,
+        "retry.delays": backoff.delays,
+        "retry.cap": backoff.cap,
+        "retry.jitter": backoff.jitter,
+    }
+    return {f"queues.{queue.name}.{key}": value for key, value in keys.items()}

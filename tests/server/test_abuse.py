@@ -1,0 +1,309 @@
+"""What no client can do to the server, or to another client (PROTOCOL.md §7.4; `faults.md`, Resources).
+
+Each abuse is done twice to a real process: the first time warms it. After the second, when the abuser is gone, the
+process has within 10 % the memory that it had before. Meanwhile a bystander's items go all their way.
+"""
+
+import asyncio
+import json
+import os
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from support.matrix import Caller, Line, bearer
+from support.process import ServerProcess, server_process
+from support.raw import PING, TEXT, RawSocket, raw_socket
+from support.server import OPEN_ACCESS, open_queue
+
+MORE: Final = 0.10
+"""So much more memory than before is taken for none."""
+ROUNDS: Final = 5
+"""So many of the bystander's items go all their way while an abuse stands."""
+SETTLE_SECONDS: Final = 20
+TOML: Final = f"""
+[server]
+[server.limits]
+connections_per_address = 20_000
+failed_tokens_per_minute = 30
+request_timeout = "1s"
+{open_queue()}
+[queues.full]
+access = {OPEN_ACCESS}
+max_pending = 100
+[queues.members]
+"""
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Bystander:
+    """Somebody who works with the queue `demo` all the time: a monitor and a worker."""
+
+    def __init__(self, monitor: RawSocket, worker: RawSocket) -> None:
+        self._monitor = monitor
+        self._worker = worker
+
+    async def work(self, items: int = 1) -> None:
+        """So many items are posted, claimed, finished, and seen finished."""
+        for _ in range(items):
+            self._monitor.say({"post": {"item": {"by": "stander"}, "subscribe": True}})
+            self._worker.say({"claim": {"criteria": {"by": "stander"}, "waitMs": 60_000}})
+            item = await self._worker.hear()
+            self._worker.say({"result": {"id": item["id"], "value": 1}})
+            assert (await self._worker.hear())["accepted"]
+            while (await self._monitor.hear()).get("status") != "finished":
+                pass
+
+
+@asynccontextmanager
+async def bystander(server: ServerProcess) -> AsyncIterator[Bystander]:
+    async with (
+        raw_socket(f"{server.ws_url}/demo/monitor") as monitor,
+        raw_socket(f"{server.ws_url}/demo/work") as worker,
+    ):
+        yield Bystander(monitor, worker)
+
+
+class Abuser:
+    """One abuse, once. What it opened is cut when it leaves; the bystander works while it stands."""
+
+    def __init__(self, server: ServerProcess, other: Bystander, stack: AsyncExitStack) -> None:
+        self.server = server
+        self.other = other
+        self._stack = stack
+
+    async def socket(self, path: str, receive_buffer: int | None = None) -> RawSocket:
+        """A further socket."""
+        return await self._stack.enter_async_context(
+            raw_socket(self.server.ws_url + path, receive_buffer=receive_buffer)
+        )
+
+    async def sockets(self, path: str, number: int) -> list[RawSocket]:
+        """Many, some hundreds at a time."""
+        found: list[RawSocket] = []
+        for _ in range(0, number, 250):
+            found += await asyncio.gather(*(self.socket(path) for _ in range(250)))
+        return found
+
+    async def line(self) -> Line:
+        """A connection for HTTP."""
+        return await self._stack.enter_async_context(Line(self.server.base_url))
+
+    async def connection(self, sent: bytes) -> asyncio.StreamReader:
+        """A connection on which this was said, and no more."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(self.server.base_url.rpartition(":")[2]))
+        self._stack.callback(writer.transport.abort)
+        writer.write(sent)
+        return reader
+
+
+# ── The abuses ──
+
+
+async def bad_messages(by: Abuser) -> None:
+    """Each socket is closed after some."""
+    for text in (b"no JSON", b'{"no": "verb"}', b'{"claim": 1}', b'{"result": {"id": 1}}'):
+        socket = await by.socket("/demo/work")
+        for _ in range(500):
+            socket.frame(TEXT, text)
+        await by.other.work(ROUNDS)
+        assert await socket.closed() == 1008
+
+
+async def pings(by: Abuser) -> None:
+    """20,000 of the largest, whose pongs nobody reads."""
+    socket = await by.socket("/demo/monitor", receive_buffer=4_096)
+    for _ in range(200):
+        for _ in range(100):
+            socket.frame(PING, b"x" * 125)
+        with suppress(ConnectionError, TimeoutError):  # Held back, or cut.
+            async with asyncio.timeout(0.01):
+                await socket.writer.drain()
+    await by.other.work(ROUNDS)
+
+
+async def fragments(by: Abuser) -> None:
+    """A message that has no end."""
+    socket = await by.socket("/demo/work")
+    socket.frame(TEXT, b"[", fin=False)
+    for _ in range(5_000):
+        socket.frame(0, b"", fin=False)
+    await by.other.work(ROUNDS)
+    assert await socket.closed() == 1008
+
+
+async def connections(by: Abuser) -> None:
+    """1,000 that come and go: with a handshake, with half of one, with a request, with nothing."""
+    for number in range(250):
+        for sent in (b"", b"GET /demo/work HTTP/1.1\r\nUpgrade:", b"GET /_health HTTP/1.1\r\nHost: x\r\n\r\n"):
+            await by.connection(sent)
+        (await by.socket("/demo/work" if number % 2 else "/demo/monitor")).cut()
+        if number % 50 == 0:
+            await by.other.work()
+    await by.other.work(ROUNDS)
+
+
+async def tokens(by: Abuser) -> None:
+    """Guessing: 5,000 tokens from as many addresses, and then from one, which is told to wait; others are not."""
+    line = await by.line()
+    for number in range(5_000):
+        address = f"X-Forwarded-For: 2001:db8::{number:x}"
+        guess = Caller(headers=(*bearer(secrets.token_urlsafe(32)).headers, address))
+        assert (await line.ask("POST", "/members/claim", guess, {})).status == 401
+    answers = [(await line.ask("POST", "/members/claim", bearer("guess"), {})).status for _ in range(60)]
+    assert answers[-1] == 429
+    assert answers.count(401) <= 40  # Some are forgiven meanwhile.
+    await by.other.work(ROUNDS)
+
+
+async def subscriptions(by: Abuser) -> None:
+    """1,000,000 ids that do not exist, and more in one message than may be."""
+    socket = await by.socket("/demo/monitor")
+    for _ in range(100):
+        socket.say({"subscribe": [secrets.token_hex(8) for _ in range(10_000)]})
+        socket.say({"post": {}})  # Its answer says that the ids were looked up.
+        assert (await socket.hear())["code"] == "bad-message" or await socket.closed()
+        await asyncio.sleep(0)
+    socket.say({"subscribe": [secrets.token_hex(8) for _ in range(10_001)]})
+    assert (await socket.hear())["code"] == "limit"
+    await by.other.work(ROUNDS)
+
+
+async def waiting_claims(by: Abuser) -> None:
+    """10,000, and one more."""
+    socket = await by.socket("/demo/work")
+    claims = [{"claim": {"criteria": {"by": f"abuser {number}"}, "waitMs": 600_000}} for number in range(10_000)]
+    for number in range(0, 10_000, 1_000):
+        socket.say({"batch": claims[number : number + 1_000]})
+    await by.other.work(ROUNDS)
+    socket.say({"claim": {"waitMs": 600_000}})
+    assert (await socket.hear())["code"] == "limit"
+
+
+async def stalled_monitor(by: Abuser) -> None:
+    """20,000 changes of what it watches."""
+    stalled = await by.socket("/demo/monitor", receive_buffer=4_096)
+    worker = await by.socket("/demo/work")
+    monitor = await by.socket("/demo/monitor")
+    ids = []
+    for number in range(20):
+        monitor.say({"post": {"item": {"by": "abuser", "n": number}}})
+        ids.append((await monitor.hear())["id"])
+    worker.say({"hello": {"batch": True}})
+    worker.say({"claim": {"criteria": {"by": "abuser"}, "count": 20}})
+    await members(worker, 21)
+    stalled.say({"subscribe": ids})
+    for step in range(1_000):
+        value = {"step": step, "filling": "x" * 200}
+        worker.say({"batch": [{"progress": {"id": item_id, "value": value}} for item_id in ids]})
+        await members(worker, 20)
+    await by.other.work(ROUNDS)
+    worker.say({"batch": [{"result": {"id": item_id, "value": 1}} for item_id in ids]})
+    await members(worker, 20)
+
+
+async def members(socket: RawSocket, number: int) -> list[Any]:
+    """So many messages, out of their batches."""
+    found: list[Any] = []
+    while len(found) < number:
+        message = await socket.hear()
+        found += message["messages"] if message["type"] == "batch" else [message]
+    return found
+
+
+async def large_messages(by: Abuser) -> None:
+    """As large as they may be, on ten sockets and over HTTP; and larger."""
+    largest = json.dumps({"result": {"id": "0123456789abcdef", "value": "x" * 900_000}}).encode()
+    line = await by.line()
+    for socket in [await by.socket("/demo/work") for _ in range(10)]:
+        for _ in range(5):
+            socket.frame(TEXT, largest)
+            assert (await socket.hear())["reason"] == "unknown"
+        socket.frame(TEXT, b'"' + b"x" * 2_000_000)
+        answer = await line.ask("POST", "/demo/result", Caller(), {"id": "0123456789abcdef", "value": "x" * 900_000})
+        assert answer.status == 200
+        assert await socket.closed() == 1009
+    await by.other.work(ROUNDS)
+
+
+async def slow_requests(by: Abuser) -> None:
+    """Heads and bodies that do not come: each connection is ended in time."""
+    head = b"POST /demo/items HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    begun = (b"", b"G", head, head + b"Content-Length: 1000\r\n\r\n", head + b"Content-Length: 1000\r\n\r\n{")
+    readers = [await by.connection(sent) for sent in begun for _ in range(50)]
+    await by.other.work(ROUNDS)
+    async with asyncio.timeout(SETTLE_SECONDS):
+        answers = await asyncio.gather(*(reader.read() for reader in readers))
+    assert {answer.partition(b"\r\n")[0] for answer in answers} <= {b"HTTP/1.1 408 Request Timeout", b""}
+
+
+async def posts_past_the_end(by: Abuser) -> None:
+    """1,000 into a queue that takes 100; when some are claimed there is place for as many."""
+    line = await by.line()
+    answers = [(await line.ask("POST", "/full/items", Caller(), {"item": 1})).status for _ in range(1_000)]
+    assert answers == [201] * 100 + [429] * 900
+    await by.other.work(ROUNDS)
+    items = (await line.ask("POST", "/full/claim", Caller(), {"count": 100})).json
+    for item in items:
+        report = {"id": item["id"], "attempts": item["attempts"], "value": 1}
+        assert (await line.ask("POST", "/full/result", Caller(), report)).json["accepted"]
+
+
+async def idle_sockets(by: Abuser) -> None:
+    """5,000."""
+    await by.sockets("/demo/monitor", 2_500)
+    await by.sockets("/demo/work", 2_500)
+    await by.other.work(ROUNDS)
+
+
+Abuse = Callable[[Abuser], Awaitable[None]]
+ABUSES: Final[Sequence[Abuse]] = (
+    bad_messages,
+    pings,
+    fragments,
+    connections,
+    tokens,
+    slow_requests,
+    posts_past_the_end,
+    subscriptions,
+    waiting_claims,
+    stalled_monitor,
+    large_messages,
+    idle_sockets,
+)
+
+
+@pytest.mark.timeout(120)
+async def test_no_abuse_costs_memory_that_is_not_given_back(tmp_path: Path, report_line: Callable[..., None]) -> None:
+    async with server_process(tmp_path, TOML) as server, bystander(server) as other:
+        for abuse in ABUSES:
+            await once(abuse, server, other)
+            before = resident_bytes(server.pid)
+            await once(abuse, server, other)
+            after = await settled(server, other, before)
+            report_line(f"memory before and after: {abuse.__name__}", f"{before / 2**20:.1f}, {after / 2**20:.1f} MiB")
+            assert after <= before * (1 + MORE), f"{abuse.__name__}: {before} bytes before it, {after} after it"
+        assert (await server.stop()).status == 0
+        assert b"Traceback" not in server.output
+
+
+async def once(abuse: Abuse, server: ServerProcess, other: Bystander) -> None:
+    async with AsyncExitStack() as stack:
+        await abuse(Abuser(server, other, stack))
+    await other.work(ROUNDS)
+
+
+async def settled(server: ServerProcess, other: Bystander, before: int) -> int:
+    """The memory, once it is no more than before, or after some patience as it is."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SETTLE_SECONDS):
+            while resident_bytes(server.pid) > before * (1 + MORE):
+                await other.work()
+    return resident_bytes(server.pid)
