@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -49,7 +49,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 @asynccontextmanager
-async def process(*arguments: str) -> "Awaitable[tuple[int, str]]":  # type: ignore[misc]  # yields (pid, address)
+async def process(*arguments: str) -> AsyncIterator[tuple[int, str]]:
     """A server process of ours; its address is the first URL that it logs."""
     server = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, stderr=asyncio.subprocess.PIPE, preexec_fn=lambda: pin(0)
@@ -101,7 +101,8 @@ class Producer:
 
     async def _on_the_socket(self) -> str:
         ref = next(self._refs)
-        posted = self._posted[ref] = asyncio.get_running_loop().create_future()
+        posted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._posted[ref] = posted
         await self._socket.send(json.dumps({"post": {"item": ITEM, "subscribe": True}, "ref": ref}))
         return await posted
 

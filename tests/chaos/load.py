@@ -23,6 +23,8 @@ from chaos.promises import Facts, Promises
 Message: TypeAlias = dict[str, Any]
 GONE: Final = (ConnectionClosed, InvalidHandshake, InvalidMessage, OSError, EOFError, httpx.TransportError)
 """What a client sees when its server is killed."""
+ENOUGH: Final = 100
+"""While so many of the acknowledged posts are open, nobody posts more: the load is to go all the way."""
 WATCHED: Final = 2_000
 """So many of the acknowledged posts, and all that are open, are looked for after each start."""
 
@@ -55,6 +57,11 @@ class World:
             if not self.until:
                 self.up.clear()
                 self.strike()
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether there is to be posted."""
+        return not self.finishing and len(self.promises.open) < ENOUGH
 
     def look_whether_all_ended(self) -> None:
         """After an end: whether it was the last, and no more is posted."""
@@ -96,13 +103,15 @@ class HttpProducer:
     def __init__(self, world: World, http: httpx.AsyncClient) -> None:
         self._world = world
         self._http = http
+        self._newest = ""
 
     async def live(self) -> None:
         """One life."""
         world = self._world
         while not world.finishing:
-            for _ in range(world.dice.randint(1, 4)):
-                item_id = await self._post()
+            for _ in range(world.dice.randint(1, 4) if world.wants_more or not self._newest else 0):
+                self._newest = await self._post()
+            item_id = self._newest
             before = world.promises.known(item_id)
             url = f"{world.base_url}/demo/items/{item_id}"
             answer = await self._http.get(url, params={"waitMs": world.dice.choice([0, 0, 20, 100])})
@@ -138,7 +147,7 @@ class MonitorProducer:
             await self._look_for_all(socket)
             waiting = 0
             while True:
-                if waiting == 0 and not world.finishing:
+                if waiting == 0 and world.wants_more:
                     waiting = await self._post(socket)
                 waiting -= self._hear(json.loads(await socket.recv()))
 
@@ -161,8 +170,8 @@ class MonitorProducer:
     def _hear(self, message: Message) -> int:
         """Gives 1 where a post was answered."""
         promises = self._world.promises
-        self._world.said()
         if message["type"] == "posted":
+            self._world.said()  # Views are no word: after a start thousands come at once, and work is to be under way.
             promises.post_acknowledged(message["id"], message["ref"])
             self._floor[message["id"]] = promises.known(message["id"])
             return 1

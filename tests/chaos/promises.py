@@ -37,6 +37,8 @@ class Promises:
         self.violations: list[str] = []
         self.posted: dict[str, int] = {}
         """Acknowledged posts, by id: the number that the producer gave its item."""
+        self.open: set[str] = set()
+        """Those that nobody saw end."""
         self._facts: dict[str, Facts] = {}
         self._handed: set[tuple[str, int]] = set()
         self._accepted: set[str] = set()
@@ -54,11 +56,6 @@ class Promises:
         """How much was learned until now; ask before a claim is sent."""
         return self._moment
 
-    @property
-    def open(self) -> set[str]:
-        """The acknowledged posts that nobody saw end."""
-        return {item_id for item_id in self.posted if not self.known(item_id).end}
-
     # ── What was promised ──
 
     def post_acknowledged(self, item_id: str, number: int) -> None:
@@ -66,6 +63,8 @@ class Promises:
         self.counts["posts"] += 1
         self._is_same(item_id, number)
         self.posted[item_id] = number
+        if not self.known(item_id).end:
+            self.open.add(item_id)
 
     def handed(self, item_id: str, attempts: int, number: int, asked_at: int) -> None:
         """An `item` message; `asked_at` is the moment when the claim was sent."""
@@ -161,6 +160,7 @@ class Promises:
         end = self.known(item_id).end
         self._hold(end in ("", status), item_id, f"was {end} and is {status} (I5)")
         self._ended_at.setdefault(item_id, self._moment)
+        self.open.discard(item_id)
         self._learn(item_id, end=end or status)
 
     def _learn(self, item_id: str, result: Any = None, end: str = "", **least: int) -> None:

@@ -24,8 +24,8 @@ from leaseway_server.web.site import DRAIN_SECONDS
 PAGE: Final = (ROOT / "docs/deployment.md").read_text(encoding="utf-8")
 BLOCKS: Final = {snippet.marker: snippet.text for snippet in snippets(PAGE)}
 STEPS: Final = [
-    "install", "toml", "check", "start", "tokens", "caddy", "reached", "reload-caddy", "backup", "backup-running",
-    "restore", "upgrade",
+    "install", "toml", "check", "start", "tokens", "caddy", "reached", "reload", "reload-caddy", "backup",
+    "backup-running", "restore", "upgrade",
 ]  # fmt: skip
 """In the page's order. What follows, `container`, is not a step of this machine."""
 ITEM: Final = {"image": "data:image/png;base64,iVBORw0KGgo=", "width": 64, "format": "png"}
@@ -50,6 +50,9 @@ async def test_the_steps_lead_from_an_empty_machine_to_a_served_queue(tmp_path: 
             posted = await http.post("/resize/items", json={"item": ITEM}, headers=bearer(alice))
             assert posted.status_code == 201
             lease = (await http.post("/resize/claim", json={}, headers=bearer(box))).json()
+            change(there.path("/etc/leaseway/leaseway.toml"), '"schemas/resize"', '"schemas/resize"\nlease = "6m"')
+            await there.run(BLOCKS["reload"])
+            await there.logged("leaseway", "queues.resize.lease")
             await there.run(BLOCKS["reload-caddy"])
             await there.logged("leaseway-caddy", "successfully reloaded")
             await there.run(BLOCKS["backup"])
@@ -82,9 +85,16 @@ async def installed_and_started(there: Machine) -> tuple[str, str]:
     return alice, box
 
 
+def change(file: Path, old: str, new: str) -> None:
+    """Puts another text into a file."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
 async def ready(there: Machine) -> None:
     """Waits until the server serves again, and Caddy knows it."""
-    await there.run(f"curl --fail --silent --retry 9 {there.site_url}/_ready")
+    await there.run(f"curl --fail --silent --retry 20 --retry-delay 1 {there.site_url}/_ready")
 
 
 async def report(http: httpx.AsyncClient, token: str, lease: dict[str, object]) -> dict[str, object]:
@@ -171,7 +181,7 @@ async def test_the_steps_of_the_container_file_in_a_plain_folder(tmp_path: Path)
         async with started(*command, folder=there.path("/var/lib/leaseway"), **(environment | address)) as server:
             assert server.stderr is not None
             async for line in server.stderr:
-                if b" serving " in line:
+                if b"server.started" in line:
                     break
             assert await asyncio.to_thread(status, check, environment | address, there.folder) == 0
             server.terminate()

@@ -173,6 +173,7 @@ FORGED = [
     ["X_Forwarded_For: 203.0.113.9"],
     ["X-Forwarded-For: 203.0.113.9", "Upgrade: websocket", "Connection: Upgrade"],
     ["Forwarded: for=203.0.113.9", "X-Real-IP: 203.0.113.9"],
+    ["X-Request-Id: mine"],
     ["X-Forwarded-Proto: https", "X-Forwarded-Host: evil.example"],
 ]
 
@@ -181,7 +182,10 @@ async def test_nobody_says_that_they_are_another(tmp_path: Path) -> None:
     async with recorded(tmp_path) as (proxy, upstream):
         for headers in FORGED:
             await exchange(proxy.port, request("GET /demo/items/0", proxy.host, *headers))
-    assert len(upstream.seen) == len(FORGED)
+        await exchange(proxy.port, request("GET /the/last/one", proxy.host))
+        logged = [access["request_id"] for access in await proxy.accesses_until("/the/last/one")]
+    assert logged == [request_id for seen in upstream.seen for request_id in seen.all("x-request-id")]
+    assert len(set(logged)) == len(upstream.seen) == len(FORGED) + 1
     for seen in upstream.seen:
         assert seen.all("x-forwarded-for") == ["127.0.0.1"], seen
         assert (seen.all("x-forwarded-proto"), seen.all("x-forwarded-host")) == (["http"], [proxy.host])

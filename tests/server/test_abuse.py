@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import secrets
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -27,10 +28,11 @@ ROUNDS: Final = 5
 SETTLE_SECONDS: Final = 20
 TOML: Final = f"""
 [server]
+ping_interval = "2m"
 [server.limits]
 connections_per_address = 20_000
 failed_tokens_per_minute = 30
-request_timeout = "1s"
+request_timeout = "2s"
 {open_queue()}
 [queues.full]
 access = {OPEN_ACCESS}
@@ -64,9 +66,10 @@ class Bystander:
 
 @asynccontextmanager
 async def bystander(server: ServerProcess) -> AsyncIterator[Bystander]:
+    headers = bearer(server.add_tokens({"stander": []})["stander"]).named_headers
     async with (
-        raw_socket(f"{server.ws_url}/demo/monitor") as monitor,
-        raw_socket(f"{server.ws_url}/demo/work") as worker,
+        raw_socket(f"{server.ws_url}/demo/monitor", headers) as monitor,
+        raw_socket(f"{server.ws_url}/demo/work", headers) as worker,
     ):
         yield Bystander(monitor, worker)
 
@@ -86,10 +89,10 @@ class Abuser:
         )
 
     async def sockets(self, path: str, number: int) -> list[RawSocket]:
-        """Many, some hundreds at a time."""
+        """Many, a hundred at a time."""
         found: list[RawSocket] = []
-        for _ in range(0, number, 250):
-            found += await asyncio.gather(*(self.socket(path) for _ in range(250)))
+        for _ in range(0, number, 100):
+            found += await asyncio.gather(*(self.socket(path) for _ in range(100)))
         return found
 
     async def line(self) -> Line:
@@ -99,7 +102,7 @@ class Abuser:
     async def connection(self, sent: bytes) -> asyncio.StreamReader:
         """A connection on which this was said, and no more."""
         reader, writer = await asyncio.open_connection("127.0.0.1", int(self.server.base_url.rpartition(":")[2]))
-        self._stack.callback(writer.transport.abort)
+        self._stack.callback(lambda: writer.transport.abort())  # This keeps the writer, too.
         writer.write(sent)
         return reader
 
@@ -136,7 +139,7 @@ async def fragments(by: Abuser) -> None:
     for _ in range(5_000):
         socket.frame(0, b"", fin=False)
     await by.other.work(ROUNDS)
-    assert await socket.closed() == 1008
+    assert await socket.closed() in (1008, 1006)  # What was not read any more may cost us the close frame.
 
 
 async def connections(by: Abuser) -> None:
@@ -151,9 +154,9 @@ async def connections(by: Abuser) -> None:
 
 
 async def tokens(by: Abuser) -> None:
-    """Guessing: 5,000 tokens from as many addresses, and then from one, which is told to wait; others are not."""
+    """Guessing: 1,000 tokens from as many addresses, and then from one, which is told to wait; others are not."""
     line = await by.line()
-    for number in range(5_000):
+    for number in range(1_000):
         address = f"X-Forwarded-For: 2001:db8::{number:x}"
         guess = Caller(headers=(*bearer(secrets.token_urlsafe(32)).headers, address))
         assert (await line.ask("POST", "/members/claim", guess, {})).status == 401
@@ -164,15 +167,17 @@ async def tokens(by: Abuser) -> None:
 
 
 async def subscriptions(by: Abuser) -> None:
-    """1,000,000 ids that do not exist, and more in one message than may be."""
+    """To 1,000,000 ids: 10,000 are looked up, the others are past the limit. Those that do not exist cost nothing."""
     socket = await by.socket("/demo/monitor")
     for _ in range(100):
         socket.say({"subscribe": [secrets.token_hex(8) for _ in range(10_000)]})
-        socket.say({"post": {}})  # Its answer says that the ids were looked up.
-        assert (await socket.hear())["code"] == "bad-message" or await socket.closed()
-        await asyncio.sleep(0)
+        await socket.writer.drain()
     socket.say({"subscribe": [secrets.token_hex(8) for _ in range(10_001)]})
-    assert (await socket.hear())["code"] == "limit"
+    socket.say({"hello": {}})
+    while (message := await socket.hear())["type"] == "error":
+        assert message["code"] == "limit"
+    socket.say({"post": {"item": {"by": "abuser"}, "subscribe": True}})
+    assert (await socket.hear())["type"] == "posted"
     await by.other.work(ROUNDS)
 
 
@@ -226,7 +231,7 @@ async def large_messages(by: Abuser) -> None:
         for _ in range(5):
             socket.frame(TEXT, largest)
             assert (await socket.hear())["reason"] == "unknown"
-        socket.frame(TEXT, b'"' + b"x" * 2_000_000)
+        socket.writer.write(struct.pack("!BBQ4x", 0x81, 0xFF, 2_000_000))  # The head of such a frame.
         answer = await line.ask("POST", "/demo/result", Caller(), {"id": "0123456789abcdef", "value": "x" * 900_000})
         assert answer.status == 200
         assert await socket.closed() == 1009
@@ -245,10 +250,10 @@ async def slow_requests(by: Abuser) -> None:
 
 
 async def posts_past_the_end(by: Abuser) -> None:
-    """1,000 into a queue that takes 100; when some are claimed there is place for as many."""
+    """300 into a queue that takes 100; when some are claimed there is place for as many."""
     line = await by.line()
-    answers = [(await line.ask("POST", "/full/items", Caller(), {"item": 1})).status for _ in range(1_000)]
-    assert answers == [201] * 100 + [429] * 900
+    answers = [(await line.ask("POST", "/full/items", Caller(), {"item": 1})).status for _ in range(300)]
+    assert answers == [201] * 100 + [429] * 200
     await by.other.work(ROUNDS)
     items = (await line.ask("POST", "/full/claim", Caller(), {"count": 100})).json
     for item in items:
@@ -301,9 +306,14 @@ async def once(abuse: Abuse, server: ServerProcess, other: Bystander) -> None:
 
 
 async def settled(server: ServerProcess, other: Bystander, before: int) -> int:
-    """The memory, once it is no more than before, or after some patience as it is."""
+    """The memory, once it is no more than before, or after some patience as it is.
+
+    What hangs in cycles is given back when Python next looks for those: after some more traffic.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(SETTLE_SECONDS):
             while resident_bytes(server.pid) > before * (1 + MORE):
                 await other.work()
+                async with raw_socket(f"{server.ws_url}/demo/monitor"):
+                    pass
     return resident_bytes(server.pid)

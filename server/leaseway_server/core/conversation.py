@@ -47,7 +47,7 @@ class Conversation(ABC):
         self.worker = ""
         self.batches = False
         self.heard = 0
-        """How many messages came, the members of batches counted."""
+        """How many messages came; a batch is its members, or one where it has none."""
         self.bad = 0
         """How many of them were no message of the protocol."""
         self._waiting: deque[Exchange] = deque()
@@ -55,10 +55,10 @@ class Conversation(ABC):
 
     def receive(self, text: str | bytes) -> list[Exchange]:
         """Takes a text frame. Gives what is to be submitted, in this order."""
+        self.heard += 1
         try:
             value = parse(text)
         except JsonRefused as refused:
-            self.heard += 1
             self._refuse(Exchange("", left=0), BadJson(str(refused)))
             return []
         return list(self._message(value, outer=True))
@@ -101,7 +101,6 @@ class Conversation(ABC):
 
     def _message(self, value: Json, *, outer: bool) -> Iterator[Exchange]:
         exchange = Exchange("")
-        self.heard += 1
         try:
             members = an_object(value, "a message")
             exchange.ref = _ref(members)
@@ -129,6 +128,7 @@ class Conversation(ABC):
             raise BadMessage("a batch must be an array of messages, and none of them a batch")
         if len(value) > self.queue.limits.batch:
             raise LimitReached(f"a batch has at most {self.queue.limits.batch} messages, and here are {len(value)}")
+        self.heard += max(0, len(value) - 1)
         for message in value:
             yield from self._message(message, outer=False)
 

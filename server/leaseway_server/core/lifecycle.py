@@ -191,13 +191,13 @@ def is_holder(item: Item, holder: int, user: str) -> bool:
     return item.holder == holder and (holder != HTTP or item.lease_user == user)
 
 
-def progress_deadline(item: Item, progress_from: int, policy: Policy) -> int:
-    """When a silent lease is taken away, ms since the epoch; 0 where the queue sets no `progress_by`."""
-    return max(item.progress_at, progress_from) + policy.progress_by if policy.progress_by else 0
+def progress_deadline(progress_at: int, policy: Policy) -> int:
+    """When a lease is taken away that is silent since `progress_at`; 0 where the queue sets no `progress_by`. ms."""
+    return progress_at + policy.progress_by if policy.progress_by else 0
 
 
 def _silent(item: Item, progress_from: int, now: int, policy: Policy) -> bool:
-    return 0 < progress_deadline(item, progress_from, policy) <= now
+    return 0 < progress_deadline(max(item.progress_at, progress_from), policy) <= now
 
 
 # ── Effects ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ WINDOW_MS: Final = 10_000
 """Rates are averaged over so long: a burst may use up what was not used before."""
 MINUTE_MS: Final = 60_000
 MOST_ADDRESSES: Final = 10_000
-"""So many addresses are remembered for their failures; past that, those whose failures are forgiven by now go first."""
+"""So many addresses are remembered for their failures; past that, those whose last one is longest ago go first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +25,17 @@ class ServerLimits:
 
 
 class Rate:
-    """A bucket that holds `per_second` × 10 s and fills at that rate."""
+    """A bucket that holds `most`, and fills in 10 s. Whole numbers, so that what just fits does fit."""
 
-    def __init__(self, per_second: float) -> None:
-        self._per_ms = per_second / 1000
-        self._full = self._per_ms * WINDOW_MS
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._full = most * WINDOW_MS
         self._left = self._full
         self._at = 0
 
     def spend(self, amount: int, now: int) -> bool:
         """Takes so much out of the bucket; False where it holds less, and then it is empty."""
-        self._left = min(self._full, self._left + (now - self._at) * self._per_ms) - amount
+        self._left = min(self._full, self._left + (now - self._at) * self._most) - amount * WINDOW_MS
         self._at = now
         if self._left >= 0:
             return True
@@ -47,9 +47,9 @@ class Meter:
     """What one socket says, against the limits of its server. Gives the first limit that it passes, in words, or ""."""
 
     def __init__(self, limits: ServerLimits) -> None:
-        self._messages = Rate(limits.messages_per_second)
-        self._bytes = Rate(limits.bytes_per_second)
-        self._bad = Rate(limits.bad_messages * 1000 / WINDOW_MS)
+        self._messages = Rate(limits.messages_per_second * WINDOW_MS // 1000)
+        self._bytes = Rate(limits.bytes_per_second * WINDOW_MS // 1000)
+        self._bad = Rate(limits.bad_messages)
 
     def passed(self, messages: int, size: int, bad: int, now: int) -> str:
         """So many messages came, in so many bytes, and so many of them were bad."""
@@ -61,7 +61,7 @@ class Meter:
 
 
 class Allowances:
-    """How many of something each user has at the moment. 0 as the limit of a key that has none costs nothing."""
+    """How many of something each user has at the moment. Who has none is not remembered."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -124,19 +124,16 @@ class FailedAttempts:
 
     def too_many(self, address: str, now: int) -> bool:
         """Whether the address has to wait."""
-        return address in self._failures and self._left(address, now) >= self.per_minute
+        return address in self._failures and self._left(address, now) > self.per_minute - 1
 
     def failed(self, address: str, now: int) -> None:
         """One more failure."""
-        self._failures[address] = (self._left(address, now) + 1, now)
+        failures = self._left(address, now) + 1
+        self._failures.pop(address, None)  # It goes to the end: the first is the one whose last failure is oldest.
+        self._failures[address] = (failures, now)
         if len(self._failures) > MOST_ADDRESSES:
-            self._forget(now)
+            del self._failures[next(iter(self._failures))]
 
     def _left(self, address: str, now: int) -> float:
         failures, at = self._failures.get(address, (0.0, now))
         return max(0.0, failures - (now - at) * self.per_minute / MINUTE_MS)
-
-    def _forget(self, now: int) -> None:
-        self._failures = {address: one for address, one in self._failures.items() if self._left(address, now) >= 1}
-        while len(self._failures) > MOST_ADDRESSES:
-            del self._failures[next(iter(self._failures))]

@@ -59,8 +59,8 @@ class Queue:
     """`visibility = "own"`: who has neither `work` nor `admin` sees only what it posted (PROTOCOL.md §2)."""
 
     def shows(self, posted_by: str, user: str, rights: frozenset[str]) -> bool:
-        """Whether an item of this poster is there for this user at all."""
-        return not self.own_only or posted_by == user or "work" in rights or "admin" in rights
+        """Whether an item of this poster is there for this user at all. Nobody in particular ("") owns nothing."""
+        return not self.own_only or posted_by == user != "" or "work" in rights or "admin" in rights
 
 
 def check_in(value: Json, schema: Schema | None, limit: int, what: str, path: str = "") -> str:

@@ -133,7 +133,7 @@ class Engine:
     def reconfigure(self, queue: Queue) -> None:
         """From the next turn on the queue is configured so."""
         self.queue = queue
-        self._leases.policy = queue.policy
+        self._leases.reconfigure(queue.policy)
 
     def close_claims(self) -> None:
         """A planned stop begins: no item is handed out any more, and dropped sockets keep their leases (§6)."""

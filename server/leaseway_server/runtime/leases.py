@@ -35,18 +35,23 @@ class Start:
 
 @dataclass(slots=True)
 class Lease:
-    """One committed lease. `ends` is when the sweep is to look at it, `queued` where it stands in the heap."""
+    """One committed lease: until when it is given, and where its clock of `progress_by` began.
+
+    `ends` is when the sweep is to look at it, `queued` where it stands in the heap.
+    """
 
     holder: int
-    ends: int
-    queued: int
+    until: int = 0
+    progress_at: int = 0
+    ends: int = 0
+    queued: int = 0
 
 
 class Leases:
     """All leases of one queue."""
 
     def __init__(self, policy: Policy, start: Start) -> None:
-        self.policy = policy
+        self._policy = policy
         self._start = start
         self._leases: dict[str, Lease] = {}
         self._by_holder: dict[int, set[str]] = {}
@@ -68,6 +73,12 @@ class Leases:
             elif lease is not None:
                 del self._leases[item.id]
                 self._let_go(item.id, lease.holder)
+
+    def reconfigure(self, policy: Policy) -> None:
+        """From now on the policy is another; `progress_by` of the leases that are there too."""
+        self._policy = policy
+        for item_id, lease in self._leases.items():
+            self._set_end(item_id, lease)
 
     def next_end(self) -> int:
         """When the first lease is to be looked at, ms since the epoch; 0 where there is none."""
@@ -97,19 +108,28 @@ class Leases:
         return LeaseEnd(self._start.progress_from(item))
 
     def _put(self, item: Item, lease: Lease | None) -> None:
-        ends = self._ends_at(item)
         if lease is None:
-            lease = self._leases[item.id] = Lease(item.holder, ends, ends)
+            lease = self._leases[item.id] = Lease(item.holder)
             self._by_holder.setdefault(item.holder, set()).add(item.id)
-            self._queue(item.id, lease)
-            return
-        if lease.holder != item.holder:
+        elif lease.holder != item.holder:
             self._let_go(item.id, lease.holder)
             self._by_holder.setdefault(item.holder, set()).add(item.id)
             lease.holder = item.holder
-        lease.ends = ends
-        if ends < lease.queued:
-            self._queue(item.id, lease)
+        lease.until = item.lease_until
+        lease.progress_at = max(item.progress_at, self._start.progress_from(item))
+        self._set_end(item.id, lease)
+
+    def _set_end(self, item_id: str, lease: Lease) -> None:
+        """Where it ends later than it is queued for, it is queued anew when that time has come."""
+        lease.ends = self._ends_at(lease)
+        if not 0 < lease.queued <= lease.ends:
+            self._queue(item_id, lease)
+
+    def _ends_at(self, lease: Lease) -> int:
+        if self._start.orphaned(lease.holder):
+            return self._start.grace_until
+        silent = progress_deadline(lease.progress_at, self._policy)
+        return min(lease.until, silent) if silent else lease.until
 
     def _queue(self, item_id: str, lease: Lease) -> None:
         lease.queued = lease.ends
@@ -120,9 +140,3 @@ class Leases:
         held.discard(item_id)
         if not held:
             del self._by_holder[holder]
-
-    def _ends_at(self, item: Item) -> int:
-        if self._start.orphaned(item.holder):
-            return self._start.grace_until
-        silent = progress_deadline(item, self._start.progress_from(item), self.policy)
-        return min(item.lease_until, silent) if silent else item.lease_until

@@ -32,9 +32,3 @@ def client_address(scope: Scope, trusted: Networks) -> str:
         if not is_trusted(hop, trusted):
             break
     return str(peer)
-
-
-def is_forwarded(scope: Scope, trusted: Networks) -> bool:
-    """Whether it came through a proxy that is trusted."""
-    peer = scope["client"][0] if scope.get("client") else ""
-    return is_trusted(peer, trusted) and any(name == b"x-forwarded-for" for name, _ in scope["headers"])

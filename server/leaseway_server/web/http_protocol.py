@@ -31,6 +31,8 @@ class HttpProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _counted: str = ""
     _head: int = 0
+    _unparsed: int = 0
+    """Bytes since the parser said something: of one header it keeps all, and says nothing before its end."""
 
     @classmethod
     def bounded(cls, bounds: Bounds) -> type["HttpProtocol"]:
@@ -55,10 +57,19 @@ class HttpProtocol(HttpToolsProtocol):
         self._uncount()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        if self._deadline is None and self.cycle.response_complete:
+            self._expect()  # Blank lines begin no request, but end the wait for one.
+        self._unparsed += len(data)
+        super().data_received(data)
+        if self._unparsed > HEAD_BYTES:
+            self._refuse("431 Request Header Fields Too Large")
+
     def on_message_begin(self) -> None:
         """A request begins: its headers and its body have to come in time."""
         super().on_message_begin()
-        self._head = 0
+        self._head = self._unparsed = 0
         self._expect()
 
     def on_url(self, url: bytes) -> None:
@@ -71,8 +82,14 @@ class HttpProtocol(HttpToolsProtocol):
         self._measure(len(name) + len(value))
         super().on_header(name, value)
 
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._unparsed = 0
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """The whole request is here."""
+        self._unparsed = 0
         self._came()
         super().on_message_complete()
 
@@ -90,6 +107,7 @@ class HttpProtocol(HttpToolsProtocol):
             super().send_400_response(msg)
 
     def _measure(self, size: int) -> None:
+        self._unparsed = 0
         self._head += size
         if self._head > HEAD_BYTES:
             raise ValueError("the head of the request is too large")  # Ends the parser; `send_400_response` answers.

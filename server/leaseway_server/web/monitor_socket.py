@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from starlette.types import Receive, Scope, Send
 
+from leaseway_server.core.access import Right
 from leaseway_server.core.watch import MonitorSession, View
 from leaseway_server.web.auth import Admitted
 from leaseway_server.web.site import Site
@@ -14,6 +15,7 @@ class MonitorSocket(Socket):
     """A monitor. Of each item that it watches only the newest view waits to be sent."""
 
     kind: ClassVar[str] = "monitor"
+    right: ClassVar[Right] = "fetch"
     session: MonitorSession
 
     def __init__(self, site: Site, admitted: Admitted, scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leaseway_server.core.errors import NotAllowed
-from leaseway_server.web.address import client_address, is_forwarded
+from leaseway_server.web.address import client_address
 from leaseway_server.web.problems import problem
 from leaseway_server.web.site import Site
 
@@ -36,16 +36,19 @@ def check_origin(scope: Scope, site: Site) -> str:
 
 
 def _same_origin(origin: str, scope: Scope, site: Site) -> bool:
-    hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-    if len(hosts) != 1 or urlsplit(origin).netloc.lower() != hosts[0].lower() or not origin.startswith("http"):
+    hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
+    if len(hosts) != 1 or origin.lower() not in (f"http://{hosts[0]}", f"https://{hosts[0]}"):
         return False
-    # A name that an attacker's DNS points to loopback is same-origin for the browser, and not for us: without a proxy
-    # before it, a server on loopback goes by no name but these.
-    return is_forwarded(scope, site.trusted_proxies) or not site.on_loopback or _names_loopback(hosts[0])
+    # A name that an attacker's DNS points to loopback is same-origin for the browser, and not for us. No header tells
+    # it from a proxy's (such a page writes X-Forwarded-For itself), but https does: it was never spoken with us.
+    return not site.on_loopback or origin.lower().startswith("https:") or _names_loopback(hosts[0])
 
 
 def _names_loopback(host: str) -> bool:
-    name = urlsplit(f"//{host}").hostname or ""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False  # Brackets that do not close.
     try:
         return ip_address(name).is_loopback
     except ValueError:

@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from leaseway_server.audit import RefusedAccess, audit_tokens
-from leaseway_server.core.access import Grants, Right, Tickets, rights
+from leaseway_server.core.access import Caller, Grants, Right, Tickets, authorize
 from leaseway_server.core.commands import Read
-from leaseway_server.core.errors import NotAllowed, NotFound, StoreError, Unauthorized
+from leaseway_server.core.errors import Refused, StoreError
 from leaseway_server.core.limits import Allowances, FailedAttempts, ServerLimits
 from leaseway_server.core.queue import Queue
 from leaseway_server.log import LimitedEvent
@@ -27,6 +27,9 @@ DRAIN_SECONDS: Final = 3.0
 
 class OpenSocket(Protocol):
     """A socket that is open."""
+
+    right: ClassVar[Right]
+    """The right that it needs."""
 
     @property
     def admission(self) -> tuple[str, frozenset[Right]]:
@@ -95,6 +98,7 @@ class Site:
         self.waiting_claims = Allowances(limits.waiting_claims_per_token)
         self.refused_access = RefusedAccess(clock.now)
         self.refused_requests = LimitedEvent(_log, logging.INFO, "request.refused", "a request was refused", clock.now)
+        tokens.refresh()  # Those that are there at the start are no news.
         self._known_tokens = tokens.known
 
     @property
@@ -141,19 +145,17 @@ class Site:
                 self._look_after(served, socket)
 
     def _look_after(self, served: ServedQueue, socket: OpenSocket) -> None:
-        """Closes the socket where its token has ended, or where the configuration gives it other rights than it had."""
+        """Closes the socket as a new one would be refused now; or for it to come again, where its rights are others."""
         now = self.clock.now()
         token_id, had = socket.admission
-        token = self.tokens.by_id(token_id, now)
-        has = rights(served.grants, served.queue.name, token, now)
-        if token_id and token is None:
-            socket.expel(Unauthorized.close, Unauthorized.title)
-        elif not has:
-            socket.expel(NotFound.close, NotFound.title)
-        elif had - has:
-            socket.expel(NotAllowed.close, NotAllowed.title)
-        elif has != had:
-            socket.expel(RESTART, "its rights are others now")
+        caller = Caller(bool(token_id), self.tokens.by_id(token_id, now))
+        try:
+            has = authorize(self.grants, served.queue.name, socket.right, caller, now)
+        except Refused as refused:
+            socket.expel(refused.close, refused.title)
+        else:
+            if has != had:
+                socket.expel(RESTART, "its rights are others now")
 
     async def drain(self) -> None:
         """The planned stop (PROTOCOL.md §6): claims end, reports under way are let in, sockets close with 1012."""

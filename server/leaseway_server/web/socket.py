@@ -34,9 +34,13 @@ _log = logging.getLogger(__name__)
 
 
 class Socket(ABC):
-    """One open WebSocket on a queue, from the accepted handshake to its end. `kind` names it in the log."""
+    """One open WebSocket on a queue, from the accepted handshake to its end.
+
+    `kind` names it in the log, `right` is the one that it needs.
+    """
 
     kind: ClassVar[str]
+    right: ClassVar[Right]
 
     def __init__(
         self, site: Site, admitted: Admitted, session: Conversation, scope: Scope, receive: Receive, send: Send

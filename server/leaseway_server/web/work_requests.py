@@ -12,7 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leaseway_server.core.commands import Ask, Change, Changed, Empty, Failed, Handed, Outcome, Withdraw
+from leaseway_server.core.errors import LimitReached
 from leaseway_server.core.events import Release
+from leaseway_server.core.limits import Allowance
 from leaseway_server.core.model import HTTP, Item
 from leaseway_server.core.reports import Reporter, ack, parse_ask, parse_report
 from leaseway_server.core.view import encode_item
@@ -74,6 +76,9 @@ async def claim(request: Request) -> Response:
     queue, engine = caller.served.queue, caller.served.engine
     body = await read_json(request, queue.limits.message_bytes)
     ask = parse_ask(body, queue, HTTP, caller.user, "")
+    waiting = Allowance(site.waiting_claims, caller.key)
+    if ask.wait_ms and not waiting.take():
+        raise LimitReached(f"{waiting.of.limit} claims of this token wait already, which is all that may")
     held = HttpClaim(ask, engine)
     engine.submit(ask, held.answer)
     answered = False
@@ -84,6 +89,7 @@ async def claim(request: Request) -> Response:
             await held.over.wait()
         answered = held.over.is_set()
     finally:
+        waiting.give_all()
         if not answered:
             held.leave()
     if held.failed is not None:

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from starlette.types import Receive, Scope, Send
 
+from leaseway_server.core.access import Right
 from leaseway_server.core.commands import Drop
 from leaseway_server.core.limits import Allowance
 from leaseway_server.core.session import WorkSession
@@ -16,6 +17,7 @@ class WorkSocket(Socket):
     """A worker. When it ends the engine is told, also where a claim's commit is under way: it is held, and requeued."""
 
     kind: ClassVar[str] = "work"
+    right: ClassVar[Right] = "work"
     session: WorkSession
 
     def __init__(self, site: Site, admitted: Admitted, scope: Scope, receive: Receive, send: Send) -> None:
