@@ -112,9 +112,9 @@ class Running:
         try:
             changes = differences(self._config, reload_config(self._config))
         except ConfigRefused as refused:
-            faults = "; ".join(str(fault) for fault in refused.faults)
-            said = {"event": "config.refused", "file": str(self._config.file), "faults": faults}
-            _log.error("the configuration has errors; the one that runs stays", extra=said)
+            for fault in refused.faults:
+                said = {"event": "config.refused", "file": fault.file, "key": fault.key or None, "fault": fault.message}
+                _log.error("the configuration has errors; the one that runs stays", extra=said)
             return
         self._config = changes.config
         if self.site is not None:
@@ -130,6 +130,8 @@ class Running:
         for name, configured in self._config.queues.items():
             store = SqliteStore.open(server.data / f"{name}.db", self._clock.now)
             self._stores.append(store)
+            if store.salvaged:
+                _log.critical(store.salvaged, extra={"event": "store.salvaged", "queue": name})
             engine = Engine(
                 configured.queue,
                 store,

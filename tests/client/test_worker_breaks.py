@@ -4,6 +4,7 @@ import asyncio
 import os
 import queue
 import signal
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -127,15 +128,17 @@ async def test_a_lease_that_moved_on_stops_its_handler_and_only_that() -> None:
 async def test_a_stop_lets_handlers_finish_and_closes_with_1000() -> None:
     async with peer() as server:
         worker = made(server)
-        go_on = asyncio.Event()
+        begun, go_on = asyncio.Event(), asyncio.Event()
 
         @worker.handler
         async def resize(item: Item, job: Attempt) -> Item:
+            begun.set()
             await go_on.wait()
             return {}
 
         async with working(worker) as task:
             socket, _ = await claimed(server)
+            await begun.wait()
             worker.stop()
             go_on.set()
             result = await socket.expect("result")
@@ -145,32 +148,20 @@ async def test_a_stop_lets_handlers_finish_and_closes_with_1000() -> None:
             await task
 
 
-async def test_a_stop_without_work_ends_at_once() -> None:
-    async with peer() as server:
-        worker = made(server)
-
-        @worker.handler
-        async def resize(item: Item, job: Attempt) -> Item:
-            return {}
-
-        async with worker:
-            socket = await server.accept()
-            await socket.greet()
-            await socket.expect("claim")
-        assert await socket.closed() == 1000
-
-
 async def test_after_the_grace_what_remains_is_given_back() -> None:
     async with peer() as server:
         worker = made(server, grace=0.0)
+        begun = asyncio.Event()
 
         @worker.handler
         async def resize(item: Item, job: Attempt) -> Item:
+            begun.set()
             await asyncio.Event().wait()
             return {}
 
         async with working(worker) as task:
             socket, _ = await claimed(server)
+            await begun.wait()
             worker.stop()
             release = await socket.expect("release")
             assert release["release"] == {"id": A, "attempts": 1}
@@ -302,7 +293,10 @@ def serving_aside(script: Script) -> Iterator[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_run_stops_in_order_at_a_signal(number: signal.Signals) -> None:
+    begun = threading.Event()
+
     async def script(socket: Conversation) -> None:
+        await asyncio.to_thread(begun.wait)
         os.kill(os.getpid(), number)
         result = await socket.expect("result")
         assert result["result"]["value"] == {"stopped": True}
@@ -314,6 +308,7 @@ def test_run_stops_in_order_at_a_signal(number: signal.Signals) -> None:
 
         @worker.handler
         async def resize(item: Item, job: Attempt) -> Item:
+            begun.set()
             await worker._stopping.wait()
             return {"stopped": True}
 
@@ -321,7 +316,10 @@ def test_run_stops_in_order_at_a_signal(number: signal.Signals) -> None:
 
 
 def test_a_second_signal_stops_at_once() -> None:
+    begun = threading.Event()
+
     async def script(socket: Conversation) -> None:
+        await asyncio.to_thread(begun.wait)
         os.kill(os.getpid(), signal.SIGINT)
         assert await socket.closed() == 1000
 
@@ -330,6 +328,7 @@ def test_a_second_signal_stops_at_once() -> None:
 
         @worker.handler
         async def resize(item: Item, job: Attempt) -> Item:
+            begun.set()
             await worker._stopping.wait()
             os.kill(os.getpid(), signal.SIGINT)
             return await asyncio.Future[Item]()

@@ -1,76 +1,15 @@
 """What a worker says and when, without a socket: leases, claims, reports, over lost sockets."""
 
-import json
 import math
 from typing import Any
 
 import pytest
 
-from client.scripted_peer import A, B, Message, ack, error, hello, item, resumed
+from client.bare_worker import Worker, busy
+from client.scripted_peer import A, B, ack, error, item, resumed
 from leaseway.errors import LeaseLost, Rejected
 from leaseway.outcome import Outcome
-from leaseway.worker_state import CLAIM_WAIT_MS, PAUSE, Answered, Event, Lease, Start, Stop, WorkerState
-from support.wire import check_client, check_server
-
-DONE = Outcome.result({"width": 64})
-
-
-class Worker:
-    """A worker's state, a clock, and the server's words."""
-
-    def __init__(self, slots: int = 1, criteria: Message | None = None) -> None:
-        self.now = 1000.0
-        self.state = WorkerState("box-1", slots, criteria)
-
-    def connect(self) -> list[Message]:
-        """A socket opens; what is said on it first."""
-        assert json.loads(self.state.hello())["hello"]["worker"] == "box-1"
-        self.state.opened(hello(), self.now)
-        return self.said()
-
-    def said(self) -> list[Message]:
-        """All that wants to be sent, as the server will read it."""
-        messages = []
-        while (data := self.state.next_message()) is not None:
-            check_client("work", message := json.loads(data))
-            messages.append(message)
-        return messages
-
-    def one(self) -> Message:
-        """The only thing that wants to be sent."""
-        (message,) = self.said()
-        return message
-
-    def tell(self, *messages: Message) -> list[Event]:
-        """The server says this; what came of it."""
-        for message in messages:
-            check_server("work", message)
-            self.state.received(message, self.now)
-        return self.state.take_events()
-
-    def start(self, claim: Message, item_id: str = A, attempts: int = 1) -> Lease:
-        """A claim is answered with an item."""
-        (event,) = self.tell(item(claim, item_id, attempts))
-        assert isinstance(event, Start)
-        return event.lease
-
-    def later(self, seconds: float) -> list[Message]:
-        """Time passes; what is said then."""
-        self.now += seconds
-        self.state.tick(self.now)
-        return self.said()
-
-    def settle(self, lease: Lease, outcome: Outcome | None = DONE) -> list[Message]:
-        """A handler ends; what is said then."""
-        self.state.settle(lease, outcome, self.now)
-        return self.said()
-
-
-def busy(attempts: int = 1) -> tuple[Worker, Lease]:
-    """A worker with one slot and an item in it."""
-    worker = Worker()
-    (claim,) = worker.connect()
-    return worker, worker.start(claim, attempts=attempts)
+from leaseway.worker_state import CLAIM_WAIT_MS, PAUSE, Answered, Start, Stop, WorkerState
 
 
 def test_as_many_claims_wait_as_slots_are_free() -> None:
@@ -368,19 +307,16 @@ def test_a_batch_is_taken_in_order() -> None:
     assert [event.lease.id for event in events if isinstance(event, Start)] == [A, B]
 
 
-def test_a_draining_worker_claims_nothing_and_gives_back_what_still_comes() -> None:
-    worker = Worker(slots=2)
-    first, second = worker.connect()
-    lease = worker.start(first, A)
-    worker.state.drain()
-    assert worker.tell(item(second, B)) == []
-    release = worker.one()
-    assert release["release"] == {"id": B, "attempts": 1}
-    (result,) = worker.settle(lease)
-    worker.tell(ack(result, status="finished"))
-    assert not worker.state.quiet
-    worker.tell(ack(release, status="pending"))
-    assert worker.state.quiet
+@pytest.mark.parametrize("value", [10**30, 2**60])
+def test_a_release_that_cannot_be_said_or_is_refused_becomes_a_retryable_fail(value: int) -> None:
+    worker, lease = busy()
+    report, *_ = worker.settle(lease, Outcome("release", {"delayMs": value}))
+    if "release" in report:
+        fault = {"path": "/delayMs", "message": "too long"}
+        worker.tell(error(report, "bad-message", fault, item_id=A))
+        report = worker.one()
+    assert report["fail"]["retryable"] is True
+    assert report["fail"]["error"]["message"].startswith("the release was refused: bad-")
 
 
 def test_a_renewal_that_is_refused_takes_nothing_away(caplog: pytest.LogCaptureFixture) -> None:

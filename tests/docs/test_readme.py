@@ -19,15 +19,18 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 from playwright.async_api import Page, expect
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
 from client.scripted_peer import A, Conversation, ack, item, peer
 from docs.snippets import Snippet, python, serving, shell, snippets, started
 from leaseway import Client, Forbidden
 from leaseway_server.config import ServerConfig, load_config
-from leaseway_server.core.access import Grants
+from leaseway_server.core.access import TICKET_LIFE, Grants
 from leaseway_server.core.jsontext import DEEPEST, HIGHEST_INTEGER, LOWEST_INTEGER
 from leaseway_server.core.lifecycle import Policy
-from leaseway_server.core.queue import META_LIMIT, RECORD_LIMIT, Limits
+from leaseway_server.core.limits import ServerLimits
+from leaseway_server.core.queue import META_LIMIT, RECORD_LIMIT, Limits, Queue
 from support.browser import open_tab
 from support.server import TestServer, running_server
 from support.wire import check_http
@@ -35,6 +38,15 @@ from support.wire import check_http
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SNIPPETS = list(snippets(README))
+PAGE_ORIGIN = "http://127.0.0.1:8000"
+"""Where the page is served."""
+GREETED = """url => new Promise(resolve => {
+    const socket = new WebSocket(url.replace("http", "ws") + "/demo/monitor")
+    socket.onopen = () => socket.send('{"hello": {}}')
+    socket.onmessage = event => resolve(JSON.parse(event.data).type)
+    socket.onclose = event => resolve(`${event.code} ${event.reason}`)
+})"""
+"""In a page: what a socket hears first, or how it was closed."""
 KiB = 1024
 
 Run = Callable[[Snippet, Path], Awaitable[None]]
@@ -86,7 +98,8 @@ async def install(snippet: Snippet, folder: Path) -> None:
     command = f"'{packages}/bin/'{serve}"
     async with serving(command, folder, PYTHONPATH=str(packages)) as (url, process), httpx.AsyncClient() as http:
         assert (await http.get(f"{url}/")).headers["content-type"].startswith("text/html")
-        assert (await http.post(f"{url}/demo/items", json={"item": 1})).status_code == 201
+        posted = await http.post(f"{url}/demo/items", json={"item": 1}, headers={"Origin": PAGE_ORIGIN})
+        assert (posted.status_code, posted.headers["access-control-allow-origin"]) == (201, PAGE_ORIGIN)
         process.terminate()
         assert await process.wait() == 0
     assert (folder / "leaseway-data" / "demo.db").exists()
@@ -125,24 +138,20 @@ async def hold_the_conversation(socket: Conversation) -> None:
 
 @run
 async def page(snippet: Snippet, folder: Path) -> None:
-    """At most 10 lines: it shows a worker's work, its death and the end; from a file, and from another origin."""
+    """At most 10 lines. Served as the next block does, it shows a worker's work, its death and the end."""
     assert len(snippet.lines) <= 10
-    async with open_tab() as tab, running_server(folder) as server:
+    async with open_tab() as tab, page_server(folder) as origin, serving(serve_with(origin), folder) as (url, _):
         expect.set_options(timeout=20_000)
-        worker = the("bare-worker").at(server.base_url)
-        file = folder / "page.html"
-        file.write_text(snippet.at(server.base_url).text)
-        await tab.page.goto(file.as_uri())
+        worker = the("bare-worker").at(url)
+        (folder / "page.html").write_text(snippet.at(url).text)
+        await tab.page.goto(f"{origin}/page.html")
         await shows(tab.page, "pending")
         async with python(worker, folder):
             await shows(tab.page, '"percent":50')
         await shows(tab.page, "pending")
         async with python(worker, folder):
             await shows(tab.page, "finished")
-            states = [json.loads(line) for line in (await tab.page.locator("pre").inner_text()).splitlines()]
-            async with another_origin(folder) as origin:
-                await tab.page.goto(f"{origin}/{file.name}")
-                await shows(tab.page, "finished")
+        states = [json.loads(line) for line in (await tab.page.locator("pre").inner_text()).splitlines()]
     assert runs_of([state["status"] for state in states]) == [
         "pending", "processing", "pending", "processing", "finished",
     ]  # fmt: skip
@@ -155,12 +164,32 @@ async def shows(page: Page, words: str) -> None:
     await expect(page.locator("pre")).to_have_text(re.compile(rf"{re.escape(words)}[^\n]*\n?$"))
 
 
+@run
+async def serve_page(snippet: Snippet, folder: Path) -> None:
+    """It serves at the origin that the server was told to let in. From elsewhere a page is refused, and reads why."""
+    assert f"open {PAGE_ORIGIN}/page.html" in snippet.text
+    (folder / "page.html").write_text("<!doctype html>")
+    async with open_tab() as tab, page_server(folder) as origin, serving(serve_with(origin), folder) as (url, _):
+        await tab.page.goto(f"{origin}/page.html")
+        assert await tab.page.evaluate(GREETED, url) == "hello"
+        for address in (f"{origin.replace('127.0.0.1', 'localhost')}/page.html", (folder / "page.html").as_uri()):
+            await tab.page.goto(address)
+            assert await tab.page.evaluate(GREETED, url) == (
+                "4403 pages of this origin may not speak to this server; allowed_origins lists those that may"
+            )
+
+
+def serve_with(origin: str) -> str:
+    """The command that starts the server for the page, with another origin."""
+    return the("install").replacing(PAGE_ORIGIN, origin).commands[1]
+
+
 @asynccontextmanager
-async def another_origin(folder: Path) -> AsyncIterator[str]:
-    """Another web server of this machine, with the files of a folder."""
+async def page_server(folder: Path) -> AsyncIterator[str]:
+    """The page's own server, on a free port; its origin."""
     (folder / "favicon.ico").touch()  # Browsers ask for it.
-    command = (sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1")
-    async with started(*command, folder=folder) as process:
+    (command,) = the("serve-page").replacing(" 8000 ", " 0 ").commands
+    async with started("sh", "-c", f"exec {command}", folder=folder) as process:
         assert process.stdout is not None
         address = re.search(rb"http://[^/]+", await process.stdout.readline())
         assert address is not None
@@ -263,6 +292,15 @@ async def tokens(snippet: Snippet, folder: Path) -> None:
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {box}"}) as http:
             assert (await http.post(f"{url}/resize/claim", json={})).json() == {"type": "empty"}
             assert (await http.post(f"{url}/resize/items?token={alice}", json={})).status_code == 401
+            bearer = {"Authorization": f"Bearer {alice}"}
+            ticket = (await http.post(f"{url}/resize/tickets", headers=bearer)).json()["ticket"]
+        monitor = f"{url.replace('http', 'ws')}/resize/monitor?ticket={ticket}"
+        async with connect(monitor) as socket:
+            await socket.send('{"hello": {}}')
+            assert json.loads(await socket.recv())["type"] == "hello"
+        async with connect(monitor) as again:
+            with pytest.raises(ConnectionClosed, match="4401"):
+                await again.recv()
 
 
 # ── What no block shows ──
@@ -274,7 +312,7 @@ def test_links_lead_somewhere() -> None:
     for link in links:
         file, _, heading = link.partition("#")
         assert not file or (ROOT / file).exists(), link
-        assert not heading or heading in headings(), link
+        assert not heading or heading in headings((ROOT / (file or "README.md")).read_text(encoding="utf-8")), link
 
 
 def test_the_picture_is_well_formed_and_has_both_colours() -> None:
@@ -284,8 +322,16 @@ def test_the_picture_is_well_formed_and_has_both_colours() -> None:
     assert "prefers-color-scheme: dark" in svg
 
 
+async def test_processes_share_a_folder_but_no_queue(tmp_path: Path) -> None:
+    (tmp_path / "leaseway.toml").write_text("[queues.busy]\n[queues.rest]\n")
+    async with serving("leaseway serve --queues busy", tmp_path), serving("leaseway serve --queues rest", tmp_path):
+        with pytest.raises(AssertionError, match=r"busy\.db is served by another process"):
+            async with serving("leaseway serve", tmp_path):
+                pass
+
+
 def test_the_limits_are_those_of_the_code() -> None:
-    limits = Limits()
+    limits, server = Limits(), ServerLimits()
     told = {
         "an item, a result": f"{limits.value_bytes // KiB} KiB of JSON",
         "a progress record, an error": f"{RECORD_LIMIT // KiB} KiB",
@@ -295,10 +341,17 @@ def test_the_limits_are_those_of_the_code() -> None:
         "waiting for an answer (`waitMs`)": f"{limits.wait_ms // 60_000} minutes",
         "items in one claim, messages in a batch": f"{limits.batch:,}",
         "items that one socket watches": f"{limits.subscriptions:,}",
+        "items that wait in a queue": f"{Queue('demo').max_pending:,}",
+        "open connections of one address, or with one token": f"{server.connections_per_address:,}",
+        "messages a second on one socket": f"{server.messages_per_second:,}",
+        "wrong tokens of one address in a minute": f"{server.failed_tokens_per_minute:,}",
     }
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", README, re.MULTILINE))
     assert {name: rows[name].partition(";")[0].partition(".")[0] for name in told} == told
     assert (LOWEST_INTEGER, HIGHEST_INTEGER, limits.count) == (-(2**63), 2**64 - 1, limits.batch)
+    assert server.connections_per_token == server.connections_per_address
+    assert TICKET_LIFE == 30_000
+    assert "for one connection within 30 s" in README
 
 
 def test_the_durations_are_those_of_the_code() -> None:
@@ -351,9 +404,9 @@ def configure(snippet: Snippet, folder: Path) -> Path:
     return file
 
 
-def headings() -> set[str]:
+def headings(markdown: str) -> set[str]:
     """The names by which links find headings."""
-    titles = re.findall(r"^#+ (.+)$", README, re.MULTILINE)
+    titles = re.findall(r"^#+ (.+)$", markdown, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
 
 

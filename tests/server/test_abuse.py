@@ -1,7 +1,7 @@
 """What no client can do to the server, or to another client (PROTOCOL.md §7.4; `faults.md`, Resources).
 
-Each abuse is done twice to a real process: the first time warms it. After the second, when the abuser is gone, the
-process has within 10 % the memory that it had before. Meanwhile a bystander's items go all their way.
+All abuses are done twice to a real process: the first time warms it. After each of the second time, when the abuser is
+gone, the process has within 10 % the memory that it had before. Meanwhile a bystander's items go all their way.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import secrets
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,16 +24,17 @@ from support.server import OPEN_ACCESS, open_queue
 
 MORE: Final = 0.10
 """So much more memory than before is taken for none."""
+REPEATS: Final = 3
 ROUNDS: Final = 5
 """So many of the bystander's items go all their way while an abuse stands."""
-SETTLE_SECONDS: Final = 20
+SETTLE_SECONDS: Final = 5
 TOML: Final = f"""
 [server]
 ping_interval = "2m"
 [server.limits]
 connections_per_address = 20_000
 failed_tokens_per_minute = 30
-request_timeout = "2s"
+request_timeout = "4s"
 {open_queue()}
 [queues.full]
 access = {OPEN_ACCESS}
@@ -59,7 +61,7 @@ class Bystander:
             self._worker.say({"claim": {"criteria": {"by": "stander"}, "waitMs": 60_000}})
             item = await self._worker.hear()
             self._worker.say({"result": {"id": item["id"], "value": 1}})
-            assert (await self._worker.hear())["accepted"]
+            assert (ack := await self._worker.hear()).get("accepted"), ack
             while (await self._monitor.hear()).get("status") != "finished":
                 pass
 
@@ -89,10 +91,10 @@ class Abuser:
         )
 
     async def sockets(self, path: str, number: int) -> list[RawSocket]:
-        """Many, a hundred at a time."""
+        """Many, some at a time."""
         found: list[RawSocket] = []
-        for _ in range(0, number, 100):
-            found += await asyncio.gather(*(self.socket(path) for _ in range(100)))
+        for _ in range(0, number, 50):
+            found += await asyncio.gather(*(self.socket(path) for _ in range(50)))
         return found
 
     async def line(self) -> Line:
@@ -169,8 +171,8 @@ async def tokens(by: Abuser) -> None:
 async def subscriptions(by: Abuser) -> None:
     """To 1,000,000 ids: 10,000 are looked up, the others are past the limit. Those that do not exist cost nothing."""
     socket = await by.socket("/demo/monitor")
-    for _ in range(100):
-        socket.say({"subscribe": [secrets.token_hex(8) for _ in range(10_000)]})
+    for message in a_million_ids():
+        socket.frame(TEXT, message)
         await socket.writer.drain()
     socket.say({"subscribe": [secrets.token_hex(8) for _ in range(10_001)]})
     socket.say({"hello": {}})
@@ -179,6 +181,12 @@ async def subscriptions(by: Abuser) -> None:
     socket.say({"post": {"item": {"by": "abuser"}, "subscribe": True}})
     assert (await socket.hear())["type"] == "posted"
     await by.other.work(ROUNDS)
+
+
+@cache
+def a_million_ids() -> list[bytes]:
+    """In a hundred messages."""
+    return [json.dumps({"subscribe": [secrets.token_hex(8) for _ in range(10_000)]}).encode() for _ in range(100)]
 
 
 async def waiting_claims(by: Abuser) -> None:
@@ -244,7 +252,7 @@ async def slow_requests(by: Abuser) -> None:
     begun = (b"", b"G", head, head + b"Content-Length: 1000\r\n\r\n", head + b"Content-Length: 1000\r\n\r\n{")
     readers = [await by.connection(sent) for sent in begun for _ in range(50)]
     await by.other.work(ROUNDS)
-    async with asyncio.timeout(SETTLE_SECONDS):
+    async with asyncio.timeout(20):
         answers = await asyncio.gather(*(reader.read() for reader in readers))
     assert {answer.partition(b"\r\n")[0] for answer in answers} <= {b"HTTP/1.1 408 Request Timeout", b""}
 
@@ -269,34 +277,52 @@ async def idle_sockets(by: Abuser) -> None:
 
 
 Abuse = Callable[[Abuser], Awaitable[None]]
-ABUSES: Final[Sequence[Abuse]] = (
-    bad_messages,
-    pings,
-    fragments,
-    connections,
-    tokens,
-    slow_requests,
-    posts_past_the_end,
-    subscriptions,
-    waiting_claims,
-    stalled_monitor,
-    large_messages,
-    idle_sockets,
+ABUSES: Final[Sequence[Sequence[Abuse]]] = (
+    (
+        bad_messages,
+        pings,
+        fragments,
+        connections,
+        tokens,
+        slow_requests,
+        posts_past_the_end,
+        subscriptions,
+        waiting_claims,
+        stalled_monitor,
+        large_messages,
+    ),
+    (idle_sockets,),  # By itself: a process that once had so much would hide what the others cost.
 )
 
 
-@pytest.mark.timeout(120)
-async def test_no_abuse_costs_memory_that_is_not_given_back(tmp_path: Path, report_line: Callable[..., None]) -> None:
+@pytest.mark.timeout(300)  # Half a minute on two quiet cores; others may be busy with the rest of the tests.
+async def test_no_abuse_costs_memory_that_is_not_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report_line: Callable[..., None]
+) -> None:
+    monkeypatch.delenv(
+        "COVERAGE_PROCESS_START", raising=False
+    )  # What is measured is the server, and nothing beside it.
     async with server_process(tmp_path, TOML) as server, bystander(server) as other:
-        for abuse in ABUSES:
-            await once(abuse, server, other)
-            before = resident_bytes(server.pid)
-            await once(abuse, server, other)
-            after = await settled(server, other, before)
-            report_line(f"memory before and after: {abuse.__name__}", f"{before / 2**20:.1f}, {after / 2**20:.1f} MiB")
-            assert after <= before * (1 + MORE), f"{abuse.__name__}: {before} bytes before it, {after} after it"
+        for abuses in ABUSES:
+            for abuse in abuses:
+                await once(abuse, server, other)
+            for abuse in abuses:
+                report_line(f"memory, {abuse.__name__}", await costs_nothing(abuse, server, other))
         assert (await server.stop()).status == 0
         assert b"Traceback" not in server.output
+
+
+async def costs_nothing(abuse: Abuse, server: ServerProcess, other: Bystander) -> str:
+    """Does it once more, or where that was not warm enough up to `REPEATS` times: what is lost each time shows then."""
+    figures = []
+    for _ in range(REPEATS):
+        before = resident_bytes(server.pid)
+        await once(abuse, server, other)
+        after = await settled(server, other, before)
+        figures.append(f"{before / 2**20:.1f} MiB before, {after / 2**20:.1f} MiB after")
+        if after <= before * (1 + MORE):
+            return figures[-1]
+    raise AssertionError(f"{abuse.__name__}: {figures}")
 
 
 async def once(abuse: Abuse, server: ServerProcess, other: Bystander) -> None:
@@ -310,10 +336,10 @@ async def settled(server: ServerProcess, other: Bystander, before: int) -> int:
 
     What hangs in cycles is given back when Python next looks for those: after some more traffic.
     """
-    with suppress(TimeoutError):
-        async with asyncio.timeout(SETTLE_SECONDS):
-            while resident_bytes(server.pid) > before * (1 + MORE):
-                await other.work()
-                async with raw_socket(f"{server.ws_url}/demo/monitor"):
-                    pass
-    return resident_bytes(server.pid)
+    clock = asyncio.get_running_loop().time
+    ends = clock() + SETTLE_SECONDS
+    while (after := resident_bytes(server.pid)) > before * (1 + MORE) and clock() < ends:
+        await other.work()
+        async with raw_socket(f"{server.ws_url}/demo/monitor"):
+            pass
+    return after

@@ -1,4 +1,4 @@
-"""`leaseway serve --queues`: the queues of one file in several processes, over one folder of data and one set of tokens."""
+"""`leaseway serve --queues`: the queues of one file in several processes, over one folder and one set of tokens."""
 
 import asyncio
 from collections.abc import AsyncIterator

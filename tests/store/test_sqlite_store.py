@@ -17,7 +17,7 @@ from leaseway_server.core.lifecycle import apply, create
 from leaseway_server.core.model import START, Item, NewItem
 from leaseway_server.store.sqlite import files
 from leaseway_server.store.sqlite import store as store_module
-from leaseway_server.store.sqlite.store import COLUMNS, RESERVE, SqliteStore
+from leaseway_server.store.sqlite.store import COLUMNS, NUMBERS_A_MS, RESERVE, SqliteStore
 from support.model import NOW, POLICY
 
 UNKNOWN = "00000000000000a1"
@@ -239,8 +239,9 @@ async def test_turns_without_a_sync_commit_inline_however_slow(store: SqliteStor
 
 async def test_numbers_rise_and_ids_lead_back(store: SqliteStore) -> None:
     items = await posted(store, *[NewItem("1")] * 5) + await posted(store, *[NewItem("1")] * 5)
-    assert [item.seq for item in items] == list(range(1, 11))
-    assert [store.seq_of(item.id) for item in items] == list(range(1, 11))
+    first = NOW << NUMBERS_A_MS
+    assert [item.seq for item in items] == list(range(first, first + 10))
+    assert [store.seq_of(item.id) for item in items] == [item.seq for item in items]
     assert len({item.id for item in items}) == 10
 
 
@@ -373,7 +374,7 @@ async def test_the_log_is_written_back_on_the_thread_once_it_is_long_enough(stor
         await store.maintain()
         await store.maintain()
     assert [sql for sql in seen if "wal_checkpoint" in sql] == ["leaseway-commit_0: PRAGMA wal_checkpoint(PASSIVE)"]
-    assert (await loaded(store, item.id)).seq == 1
+    assert (await loaded(store, item.id)).seq == item.seq
 
 
 async def test_a_closed_store_leaves_one_sound_file(tmp_path: Path) -> None:

@@ -51,6 +51,10 @@ class FaultyStore:
         """As the store has them."""
         return await self.store.leases()
 
+    def check(self) -> None:
+        """As the store is."""
+        self.store.check()
+
     async def maintain(self) -> None:
         """As the store does it, or the fault."""
         if self.faults.maintain is not None:

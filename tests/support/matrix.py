@@ -107,6 +107,8 @@ class Line:
 
     async def say(self, request: bytes, *, head: bool = False) -> Answer:
         """These bytes, and the answer to them."""
+        if self._streams is not None and self._streams[0].at_eof():
+            self.cut()  # It was idle for too long.
         if self._streams is None:
             host, _, port = self._host.partition(":")
             self._streams = await asyncio.open_connection(host, int(port))
@@ -200,7 +202,7 @@ def bearer(token: str) -> Caller:
 
 
 def spellings(token: str) -> dict[str, Caller]:
-    """All ways to send a token that count: the name exact, the value exact after one decoding."""
+    """All ways to send a token that count: name and value exact, after one decoding."""
     return {
         "in the URL": Caller(f"token={token}"),
         "in the header": bearer(token),
@@ -209,6 +211,7 @@ def spellings(token: str) -> dict[str, Caller]:
         "a blank at the header's end": Caller(headers=(f"Authorization: Bearer {token} ",)),
         "among others": Caller(f"x=1&token={token}&tokens=2"),
         "percent-encoded": Caller(f"token={encoded(token)}"),
+        "its name percent-encoded": Caller(f"t%6fken={token}"),
         "twice in the URL": Caller(f"token={token}&token={token}"),
         "in both": Caller(f"token={token}", (f"Authorization: Bearer {token}",)),
     }

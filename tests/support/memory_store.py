@@ -43,6 +43,9 @@ class MemoryStore:
         """All items that are `processing`."""
         return [_bare(item) for item in self.disk.rows.values() if item.status == "processing"]
 
+    def check(self) -> None:
+        """It is where it was."""
+
     async def maintain(self) -> None:
         """There is nothing to write back."""
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from leaseway_server.core.commands import Ask, Outcome
 from leaseway_server.core.criteria import Criteria
-from leaseway_server.core.dispatch import END, IDLE_LANES, Dispatch
+from leaseway_server.core.dispatch import END, IDLE_LANES, Dispatch, Lane
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import START
 
@@ -33,12 +33,18 @@ def somebody() -> Callable[[Outcome], None]:
     return answer
 
 
+def searching(dispatch: Dispatch) -> list[Lane]:
+    """The lanes that still look into the store, in the order in which they would."""
+    lanes = [lane for lane in dispatch._lanes.values() if lane.searching]
+    return sorted(lanes, key=lambda lane: (lane.searched, lane.oldest().number))
+
+
 def added(*asks: Ask) -> Dispatch:
     """A dispatch in which these claims wait, with everything looked through."""
     dispatch = Dispatch()
     for each in asks:
         dispatch.add(each, nobody)
-    for lane in dispatch.searching():
+    for lane in searching(dispatch):
         lane.cursor = END
     dispatch.commit()
     return dispatch
@@ -84,7 +90,7 @@ def test_an_item_is_probed_once_a_shape_and_not_once_a_claim() -> None:
 
 def test_an_item_is_not_read_where_nobody_waits() -> None:
     dispatch = added(ask())
-    dispatch.take(dispatch.searching()[0].oldest().ask if dispatch.searching() else next(iter(dispatch._by_ask)))
+    dispatch.take(searching(dispatch)[0].oldest().ask if searching(dispatch) else next(iter(dispatch._by_ask)))
     assert dispatch.oldest_for((0, 0, 1), lambda: pytest.fail("it was read")) is None
 
 
@@ -92,7 +98,7 @@ def test_a_claim_for_several_takes_so_many() -> None:
     answer = somebody()
     dispatch, wanted = Dispatch(), ask(count=2)
     dispatch.add(wanted, answer)
-    (lane,) = dispatch.searching()
+    (lane,) = searching(dispatch)
     assert lane.wanted() == 2
     assert dispatch.take(wanted) is answer
     assert lane.wanted() == 1
@@ -109,7 +115,7 @@ def test_what_lies_behind_a_lanes_cursor_is_left_to_its_search() -> None:
     lane.cursor = (0, 50, 5)
     assert taker(dispatch, {}, (0, 50, 5)) is claim
     assert taker(dispatch, {}, (0, 50, 6)) is None
-    assert [each.oldest().ask for each in dispatch.searching()] == [claim]
+    assert [each.oldest().ask for each in searching(dispatch)] == [claim]
 
 
 def test_lanes_are_searched_with_the_oldest_claim_first() -> None:
@@ -117,9 +123,22 @@ def test_lanes_are_searched_with_the_oldest_claim_first() -> None:
     png, jpg, late = ask(PNG), ask(JPG), ask(PNG)
     for each in (png, jpg, late):
         dispatch.add(each, nobody)
-    assert [lane.oldest().ask for lane in dispatch.searching()] == [png, jpg]
+    assert [lane.oldest().ask for lane in searching(dispatch)] == [png, jpg]
     dispatch.take(png)
-    assert [lane.oldest().ask for lane in dispatch.searching()] == [jpg, late]
+    assert [lane.oldest().ask for lane in searching(dispatch)] == [jpg, late]
+
+
+def test_of_the_lanes_that_search_the_next_is_the_one_that_did_so_longest_ago() -> None:
+    dispatch = Dispatch()
+    assert not dispatch.searching
+    assert dispatch.next_to_search() is None
+    for each in (ask(PNG), ask(JPG)):
+        dispatch.add(each, nobody)
+    png, jpg = searching(dispatch)
+    assert dispatch.searching
+    assert [dispatch.next_to_search() for _ in range(4)] == [png, jpg, png, jpg]
+    png.cursor = END
+    assert dispatch.next_to_search() is jpg
 
 
 def test_a_lane_without_claims_keeps_its_cursor_but_looks_at_what_stayed_ready() -> None:
@@ -128,9 +147,9 @@ def test_a_lane_without_claims_keeps_its_cursor_but_looks_at_what_stayed_ready()
     dispatch.take(claim)
     dispatch.stays_ready((0, 50, 5))
     dispatch.add(ask(JPG), nobody)
-    assert [lane.cursor for lane in dispatch.searching()] == [(0, 50, 4)]
+    assert [lane.cursor for lane in searching(dispatch)] == [(0, 50, 4)]
     dispatch.add(ask(PNG), nobody)
-    assert [lane.cursor for lane in dispatch.searching()] == [(0, 50, 4)], "who waited saw the item and left it"
+    assert [lane.cursor for lane in searching(dispatch)] == [(0, 50, 4)], "who waited saw the item and left it"
 
 
 def test_only_so_many_lanes_are_kept_without_claims() -> None:
@@ -180,7 +199,7 @@ def test_claims_that_do_not_wait_are_unanswered_once_their_lane_has_seen_all() -
     dispatch.add(now, nobody)
     dispatch.add(waiting, nobody)
     assert dispatch.unanswered() == []
-    for lane in dispatch.searching():
+    for lane in searching(dispatch):
         lane.cursor = END
     assert dispatch.unanswered() == [now]
 

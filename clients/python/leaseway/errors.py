@@ -113,17 +113,22 @@ class HandlerSignal(Exception):
 
 
 class Permanent(HandlerSignal):
-    """Ends the item as `failed`: no other attempt could succeed."""
+    """Ends the item as `failed`: no other attempt could succeed. `message` may be an exception too."""
 
-    def __init__(self, message: str, *, code: str | None = None, detail: Any = None) -> None:
+    # Defaults, for a class of the handler's own that does not call ours.
+    code: str | None = None
+    detail: Any = None
+
+    def __init__(self, message: object, *, code: str | None = None, detail: Any = None) -> None:
         super().__init__(message)
-        self.message = message
         self.code = code
         self.detail = detail
 
 
 class Release(HandlerSignal):
     """Gives the item back to the queue at no charge; `delay` in seconds, None for at once."""
+
+    delay: float | None = None
 
     def __init__(self, delay: float | None = None) -> None:
         super().__init__("released")

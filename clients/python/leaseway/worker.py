@@ -46,6 +46,13 @@ class _Running:
         self.if_cancelled = ending
         self.task.cancel()
 
+    def outcome(self) -> Outcome | None:
+        """How the attempt ended, once the task is done; whatever the task raised is an outcome too."""
+        if self.task.cancelled():
+            return self.if_cancelled
+        error = self.task.exception()
+        return self.task.result() if error is None else Outcome.raised(error)
+
 
 class Worker:
     """Works on the items of one queue until it is told to stop.
@@ -109,14 +116,14 @@ class Worker:
     async def work(self) -> None:
         """Works until `stop` is called. Raises what ends the connection for good.
 
-        After `stop` it claims nothing, lets handlers go on for the grace, gives back what is left and closes.
+        After `stop` it withdraws its claims, lets handlers go on for the grace, gives back what is left and
+        closes; the server charges no loss for it.
         """
         if self._handler is None:
             raise RuntimeError("a worker needs a handler: decorate a function with @worker.handler")
         connection = asyncio.create_task(self._link.run(), name="leaseway-connection")
         try:
             await until(self._stopping, connection)
-            self._state.drain()
             self._note_quiet()
             await until(self._quiet, connection, self._grace)
             for running in list(self._running.values()):
@@ -128,6 +135,8 @@ class Worker:
     def stop(self) -> None:
         """Begins the stop; `work` returns when it is done. Call it in the event loop's thread."""
         self._stopping.set()
+        self._state.drain()
+        self._link.wake()
 
     async def __aenter__(self) -> Self:
         """Starts to work beside the body."""
@@ -195,7 +204,7 @@ class Worker:
             return Outcome.result(await self._call(lease))
         except (HandlerSignal, LeaseLost) as signalled:
             return Outcome.raised(signalled)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # A library's sys.exit() ends an attempt, not the worker.
             logger.warning("handler of %s/%d failed", lease.id, lease.attempts, exc_info=True)
             return Outcome.raised(error)
 
@@ -204,11 +213,10 @@ class Worker:
         if inspect.iscoroutinefunction(handler):
             return await handler(lease.item, Attempt(lease, self._progress))
         job = ThreadAttempt(lease, self._progress)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, handler, lease.item, job)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _called, handler, lease.item, job)
 
     def _ended(self, lease: Lease) -> None:
-        running = self._running.pop(lease)
-        outcome = running.if_cancelled if running.task.cancelled() else running.task.result()
+        outcome = self._running.pop(lease).outcome()
         self._state.settle(lease, outcome, self._outside.clock())
         self._note_quiet()
         self._link.wake()
@@ -238,6 +246,14 @@ class Worker:
             answer.set_result(None)
         else:
             answer.set_exception(error)
+
+
+def _called(handler: Any, item: Any, job: ThreadAttempt) -> Any:
+    """Calls a plain handler in its thread."""
+    try:
+        return handler(item, job)
+    except StopIteration as error:  # No future takes one: nobody would ever learn that the handler has ended.
+        raise RuntimeError("the handler raised StopIteration") from error
 
 
 def _own_name(name: str) -> str:

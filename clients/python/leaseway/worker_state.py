@@ -112,6 +112,8 @@ class WorkerState(Mailbox[Event]):
         self._resume_due = math.inf
         self._reports: dict[int, Report] = {}
         self._claims: dict[int, float] = {}
+        self._unclaim_ref: int | None = None
+        self._unclaim_due = math.inf
         self._no_claim_before = -math.inf
         self._deadline = math.inf
 
@@ -129,8 +131,8 @@ class WorkerState(Mailbox[Event]):
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing runs and every last report was answered."""
-        return not self._running and not any(report.last for report in self._reports.values())
+        """Whether nothing runs, no item may be on its way to a claim, and every last report was answered."""
+        return not (self._running or self._claims or any(report.last for report in self._reports.values()))
 
     def hello(self) -> bytes:
         """Names the worker for the claims of this socket, so that they can be resumed."""
@@ -153,6 +155,7 @@ class WorkerState(Mailbox[Event]):
         self._online = False
         self.outgoing.clear()
         self._claims.clear()
+        self._unclaim_due = math.inf
         self._deadline = math.inf
         self._reports = {ref: report for ref, report in self._reports.items() if report.verb != "renew"}
 
@@ -164,6 +167,9 @@ class WorkerState(Mailbox[Event]):
         if self._resume_due <= now:
             self._resume()
         self._due(self._resume_due)
+        if self._unclaim_due <= now:
+            self._unclaim()
+        self._due(self._unclaim_due)
         for report in self._reports.values():
             if report.due <= now:
                 self._say_report(report)
@@ -214,8 +220,9 @@ class WorkerState(Mailbox[Event]):
         self._claim_free_slots(now)
 
     def drain(self) -> None:
-        """Claims nothing from now on, and gives back at once what waiting claims still bring."""
+        """Claims nothing from now on, withdraws the claims that wait, gives back at once what they still bring."""
         self._draining = True
+        self._unclaim()
 
     def abandon(self) -> None:
         """The worker has gone: it holds nothing any more, and nothing that handlers say is of use."""
@@ -298,16 +305,18 @@ class WorkerState(Mailbox[Event]):
             self._no_claim_before = again
         elif ref == self._resume_ref:
             self._resume_due = again
+        elif ref == self._unclaim_ref:
+            self._unclaim_due = again
         elif ref in self._reports:
             self._reports[ref].due = again
         self._due(again)
 
     def _refused(self, ref: int, report: Report, error: Rejected) -> None:
-        """A report that will never do. A result becomes a permanent fail."""
+        """A report that will never do. A result or a release becomes a fail."""
         if report.verb == "progress":
             self.events.append(Answered(ref, error))
-        elif report.verb == "result":
-            self._end(report.lease, Outcome.refused(error))
+        elif report.verb in ("result", "release"):
+            self._end(report.lease, Outcome.refused(report.verb, error))
         else:
             logger.error("%s of %s was refused: %s", report.verb, report.lease.id, error.code)
             if report.last:
@@ -337,9 +346,7 @@ class WorkerState(Mailbox[Event]):
         try:
             self._report(lease, outcome.verb, outcome.members)
         except Rejected as error:
-            if outcome.verb != "result":
-                raise
-            refused = Outcome.refused(error)
+            refused = Outcome.refused(outcome.verb, error)
             self._report(lease, refused.verb, refused.members)
 
     def _report(self, lease: Lease, verb: str, members: Message) -> int:
@@ -362,6 +369,11 @@ class WorkerState(Mailbox[Event]):
         if held:
             leases = [{"id": lease.id, "attempts": lease.attempts} for lease in held]
             self._resume_ref = self._say({"resume": {"worker": self._worker, "leases": leases}})
+
+    def _unclaim(self) -> None:
+        self._unclaim_due = math.inf
+        if self._claims:
+            self._unclaim_ref = self._say({"unclaim": True})
 
     def _say(self, message: Message) -> int:
         ref = next(self._refs)

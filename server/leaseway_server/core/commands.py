@@ -121,12 +121,16 @@ class Resumed:
     leases: tuple[Changed, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
-    """The items that exist, by id; finished ones with their `result`. `now` is the turn's time."""
+    """The items that exist, by id; finished ones with their `result`. `now` is the turn's time.
+
+    `left` are the ids that were too much for one turn: read them again.
+    """
 
     items: dict[str, Item] = field(default_factory=dict)
     now: int = 0
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

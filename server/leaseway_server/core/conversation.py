@@ -19,6 +19,8 @@ from leaseway_server.core.members import NAME_LIMIT, Members, an_object, flag, n
 from leaseway_server.core.queue import Queue
 
 PROTOCOL: Final = 1
+IDS_A_MESSAGE: Final = 10
+"""A message that names many ids counts as one more for each so many of them."""
 Ref: TypeAlias = str | int | None
 Message: TypeAlias = dict[str, object]
 
@@ -52,6 +54,7 @@ class Conversation(ABC):
         """How many of them were no message of the protocol."""
         self._waiting: deque[Exchange] = deque()
         self._outgoing: list[bytes] = []
+        self._weight = 0
 
     def receive(self, text: str | bytes) -> list[Exchange]:
         """Takes a text frame. Gives what is to be submitted, in this order."""
@@ -75,8 +78,13 @@ class Conversation(ABC):
 
     def take(self) -> list[bytes]:
         """The frames to send now, in order; each is at most `maxMessageBytes` long where its messages are."""
-        messages, self._outgoing = self._outgoing, []
+        messages = self._take_messages()
         return frames(messages, self.batches, self.queue.limits.message_bytes)
+
+    @property
+    def weight(self) -> int:
+        """How many bytes wait to be taken."""
+        return self._weight
 
     @property
     def has_outgoing(self) -> bool:
@@ -171,7 +179,13 @@ class Conversation(ABC):
         self._say_encoded(exchange, orjson.dumps(message))
 
     def _say_encoded(self, exchange: Exchange, message: bytes) -> None:
+        self._weight += len(message)
         (exchange.messages if exchange.ordered else self._outgoing).append(message)
+
+    def _take_messages(self) -> list[bytes]:
+        messages, self._outgoing = self._outgoing, []
+        self._weight -= sum(map(len, messages))
+        return messages
 
     def _flush(self) -> None:
         while self._waiting and self._waiting[0].left == 0:

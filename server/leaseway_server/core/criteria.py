@@ -40,18 +40,20 @@ class Criteria:
 
     shape: Shape
     matches_everything: bool
+    size: int
+    """How many members and values it holds in all."""
     _test: Test
 
     @classmethod
     def parse(cls, value: Json) -> "Criteria":
         """Criteria as a claim gives them; None and `{}` match everything. Raises `CriteriaRefused`."""
         if value is None or value == {}:
-            return cls(("anything",), True, lambda _item: True)
+            return cls(("anything",), True, 0, lambda _item: True)
         if not isinstance(value, dict):
             raise CriteriaRefused((), "criteria must be an object")
-        _check_size(value)
+        size = _checked_size(value)
         shape, test = _need(value, ())
-        return cls(shape, False, test)
+        return cls(shape, False, size, test)
 
     def matches(self, item: Json) -> bool:
         """Whether an item (of at most 64 levels) meets them."""
@@ -64,7 +66,7 @@ class Criteria:
         return hash(self.shape)
 
 
-def _check_size(criteria: Json) -> None:
+def _checked_size(criteria: Json) -> int:
     count, waiting = 0, [criteria]
     while waiting:
         holder = waiting.pop()
@@ -75,6 +77,7 @@ def _check_size(criteria: Json) -> None:
             waiting += holder.values() if isinstance(holder, dict) else holder
     if too_deep(criteria, MOST_LEVELS):
         raise CriteriaRefused((), f"criteria may have {MOST_LEVELS} levels, not more")
+    return count
 
 
 def _need(criterion: Json, path: Path) -> Need:

@@ -20,6 +20,10 @@ from leaseway_server.core.model import START, Position
 END: Final[Position] = (2**31, 0, 0)
 """A cursor that has seen all ready items."""
 
+CLAIM_CHARACTERS: Final = 8 * 1024 * 1024
+"""A claim that was given more than so much is ended, with fewer items than it asked for: the server cuts `count`."""
+
+SPARE_ENDS: Final = 1_000
 IDLE_LANES: Final = 64
 """So many lanes without a claim keep their cursor, so that a worker's next claim need not search anew."""
 
@@ -32,6 +36,8 @@ class Waiting:
     ask: Ask
     answer: Answer
     left: int
+    size: int = 0
+    """Characters of the items that it was given so far."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +47,8 @@ class Lane:
     criteria: Criteria
     claims: dict[int, Waiting] = field(default_factory=dict)
     cursor: Position = START
+    searched: int = 0
+    """When it was last searched, counted in searches; the one that waited longest is next."""
 
     @property
     def searching(self) -> bool:
@@ -66,6 +74,7 @@ class Dispatch:
         self._by_number: dict[int, Ask] = {}
         self._ends: list[tuple[int, int]] = []
         self._numbers = count()
+        self._searches = count(1)
         self._undo: list[tuple[Waiting, int]] = []
 
     def __len__(self) -> int:
@@ -87,19 +96,27 @@ class Dispatch:
         self._leave(waiting)
         return waiting.answer
 
-    def take(self, ask: Ask) -> Answer:
-        """One item goes to the claim, which leaves when it has all that it asked for. Gives whom to tell."""
+    def take(self, ask: Ask, size: int = 0) -> Answer:
+        """One item of so many characters goes to the claim, which leaves when it has all. Gives whom to tell."""
         waiting = self._by_ask[ask]
         self._undo.append((waiting, waiting.left))
         waiting.left -= 1
+        waiting.size += size
         if waiting.left == 0:
             self._leave(waiting)
         return waiting.answer
+
+    def has_enough(self, ask: Ask) -> bool:
+        """Whether the claim still waits, but was given so much already that it had better be asked anew."""
+        return ask in self._by_ask and self._by_ask[ask].size > CLAIM_CHARACTERS
 
     def commit(self) -> None:
         """Keeps what was done since the last `commit` or `rollback`."""
         self._undo.clear()
         self._forget_idle_lanes()
+        if len(self._ends) > 2 * len(self._by_ask) + SPARE_ENDS:  # Most are of claims that left before their time.
+            self._ends = [(ask.until, number) for number, ask in self._by_number.items() if ask.until]
+            heapq.heapify(self._ends)
 
     def rollback(self) -> None:
         """Undoes it: every claim is as it was and as old as it was, and every lane looks anew."""
@@ -144,10 +161,18 @@ class Dispatch:
                 best = oldest
         return best.ask if best else None
 
-    def searching(self) -> list[Lane]:
-        """The lanes that still have to look into the store, those with the oldest claims first."""
-        lanes = [lane for lane in self._lanes.values() if lane.searching]
-        return sorted(lanes, key=lambda lane: lane.oldest().number)
+    @property
+    def searching(self) -> bool:
+        """Whether a lane still has to look into the store."""
+        return any(lane.searching for lane in self._lanes.values())
+
+    def next_to_search(self) -> Lane | None:
+        """Of the lanes that still have to look, the one that did so longest ago, with the oldest claim."""
+        lanes = (lane for lane in self._lanes.values() if lane.searching)
+        lane = min(lanes, key=lambda lane: (lane.searched, lane.oldest().number), default=None)
+        if lane is not None:
+            lane.searched = next(self._searches)
+        return lane
 
     def unanswered(self, *, searched: bool = True) -> list[Ask]:
         """The claims that do not wait; with `searched` only those whose lane has seen everything."""

@@ -67,12 +67,12 @@ class Allowances:
         self.limit = limit
         self._taken: dict[str, int] = {}
 
-    def take(self, key: str) -> bool:
-        """One more for this user; False where it has all that it may have."""
-        taken = self._taken.get(key, 0)
-        if taken >= self.limit:
+    def take(self, key: str, amount: int = 1) -> bool:
+        """So many more for this user; False where that is more than it may have."""
+        taken = self._taken.get(key, 0) + amount
+        if taken > self.limit:
             return False
-        self._taken[key] = taken + 1
+        self._taken[key] = taken
         return True
 
     def give(self, key: str, amount: int = 1) -> None:
@@ -95,18 +95,18 @@ class Allowance:
     key: str
     taken: int = 0
 
-    def take(self) -> bool:
-        """One more; False where that is too many."""
-        if not self.of.take(self.key):
+    def take(self, amount: int = 1) -> bool:
+        """So many more; False where that is too many."""
+        if not self.of.take(self.key, amount):
             return False
-        self.taken += 1
+        self.taken += amount
         return True
 
-    def give(self) -> None:
-        """One is given back; nothing, where all were."""
+    def give(self, amount: int = 1) -> None:
+        """So many are given back; nothing, where all were."""
         if self.taken:
-            self.of.give(self.key)
-            self.taken -= 1
+            self.of.give(self.key, amount)
+            self.taken -= amount
 
     def give_all(self) -> None:
         """The user is gone."""

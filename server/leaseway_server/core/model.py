@@ -76,8 +76,9 @@ class Item:
         return self.status in TERMINAL
 
     def claimable(self, now: int) -> bool:
-        """Whether a claim may take it at `now`."""
-        return self.status == "pending" and self.due_at <= now and (self.expires_at == 0 or self.expires_at > now)
+        """Whether a claim may take it at `now`. One that was seen to be due stays so, though a clock went back."""
+        due = self.ready or self.due_at <= now
+        return self.status == "pending" and bool(due) and (self.expires_at == 0 or self.expires_at > now)
 
     def copy(self) -> "Item":
         """A copy, written out by hand: `dataclasses.replace` costs eight times as much."""

@@ -8,7 +8,7 @@ from leaseway_server.core.commands import Ask, Change, Changed
 from leaseway_server.core.criteria import Criteria, CriteriaRefused
 from leaseway_server.core.errors import BadMessage
 from leaseway_server.core.events import Event, Fail, Progress, Release, Renew, Result
-from leaseway_server.core.jsontext import Json
+from leaseway_server.core.jsontext import HIGHEST_INTEGER, Json
 from leaseway_server.core.members import Members, an_object, flag, integer, item_id, name_of, required
 from leaseway_server.core.queue import RECORD_LIMIT, Queue, check_in
 
@@ -49,8 +49,8 @@ def parse_ask(value: Json, queue: Queue, holder: int, user: str, worker: str) ->
         user=user,
         worker=name_of(claim, "worker") or worker,
         criteria=criteria,
-        count=min(integer(claim, "count", least=1) or 1, queue.limits.count),
-        wait_ms=min(integer(claim, "waitMs") or 0, queue.limits.wait_ms),
+        count=min(integer(claim, "count", least=1, most=HIGHEST_INTEGER) or 1, queue.limits.count),
+        wait_ms=min(integer(claim, "waitMs", most=HIGHEST_INTEGER) or 0, queue.limits.wait_ms),
     )
 
 

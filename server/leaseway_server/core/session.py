@@ -10,17 +10,8 @@ from typing import ClassVar, Final
 
 import orjson
 
-from leaseway_server.core.commands import (
-    Changed,
-    Done,
-    Empty,
-    Handed,
-    Outcome,
-    Resumed,
-    ResumeLeases,
-    Withdraw,
-)
-from leaseway_server.core.conversation import Conversation, Exchange, Message
+from leaseway_server.core.commands import Ask, Changed, Done, Empty, Handed, Outcome, Resumed, ResumeLeases, Withdraw
+from leaseway_server.core.conversation import IDS_A_MESSAGE, Conversation, Exchange, Message
 from leaseway_server.core.errors import BadMessage, LimitReached
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.limits import Allowance
@@ -29,6 +20,8 @@ from leaseway_server.core.queue import Queue
 from leaseway_server.core.reports import REPORTS, Reporter, ack, parse_ask, parse_report
 from leaseway_server.core.view import encode_item
 
+CRITERIA_A_CLAIM: Final = 10
+"""A waiting claim counts as one more for each so many values in its criteria."""
 REMEMBERED: Final = 20_000
 """So many of a socket's latest claims keep their number for reports without one."""
 
@@ -54,7 +47,9 @@ class WorkSession(Conversation):
     def lost(self, item_id: str, reason: str) -> None:
         """This socket lost an item that it held: it is told where its `hello` asked for that."""
         if self._wants_cancel:
-            self._outgoing.append(orjson.dumps({"type": "cancel", "id": item_id, "reason": reason}))
+            message = orjson.dumps({"type": "cancel", "id": item_id, "reason": reason})
+            self._weight += len(message)
+            self._outgoing.append(message)
 
     def _greet(self, hello: Members) -> None:
         self._wants_cancel = flag(hello, "cancel", default=False)
@@ -78,7 +73,7 @@ class WorkSession(Conversation):
 
     def _park(self, exchange: Exchange) -> None:
         """Counts the claims that wait."""
-        if not exchange.ordered and not self._waiting_claims.take():
+        if not exchange.ordered and not self._waiting_claims.take(_weight(exchange)):
             limit = self._waiting_claims.of.limit
             raise LimitReached(f"{limit} claims of this token wait already, which is all that may")
 
@@ -86,13 +81,14 @@ class WorkSession(Conversation):
         """Takes an outcome of the exchange's command."""
         super().settle(exchange, outcome)
         if exchange.left == 0 and not exchange.ordered:
-            self._waiting_claims.give()
+            self._waiting_claims.give(_weight(exchange))
 
     def _resume(self, value: Json) -> ResumeLeases:
         resume = an_object(value, "resume")
         leases = required(resume, "leases")
         if not isinstance(leases, list):
             raise BadMessage("leases must be an array", path="/leases")
+        self.heard += len(leases) // IDS_A_MESSAGE
         if len(leases) > self.queue.limits.ids:
             raise LimitReached(f"at most {self.queue.limits.ids} leases are resumed at once", path="/leases")
         worker = name_of(resume, "worker") or self.worker
@@ -165,3 +161,9 @@ def _with_ref(message: bytes, exchange: Exchange) -> bytes:
     if exchange.ref is None:
         return message
     return message[:-1] + b',"ref":' + orjson.dumps(exchange.ref) + b"}"
+
+
+def _weight(exchange: Exchange) -> int:
+    """What a waiting claim counts as: large criteria cost each item that comes more than small ones."""
+    assert isinstance(exchange.command, Ask)
+    return 1 + exchange.command.criteria.size // CRITERIA_A_CLAIM

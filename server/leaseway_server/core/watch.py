@@ -4,12 +4,13 @@ A slow reader costs its subscriptions and no more: of each item only the newest 
 sockets is the hub's.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from leaseway_server.core.commands import Found, Outcome, Post, Posted, Read
-from leaseway_server.core.conversation import Conversation, Exchange, frames
+from leaseway_server.core.conversation import IDS_A_MESSAGE, Conversation, Exchange, frames
 from leaseway_server.core.errors import BadMessage, LimitReached, NotAllowed
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.members import an_object, flag
@@ -17,6 +18,9 @@ from leaseway_server.core.model import Item
 from leaseway_server.core.posting import parse_post
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.view import encode_view
+
+READ_AT_ONCE: Final = 500
+"""Of so many ids the first views are read at a time."""
 
 
 @dataclass(slots=True)
@@ -37,6 +41,8 @@ class WatchList:
     def __init__(self) -> None:
         self._newest: dict[str, int] = {}
         self._pending: dict[str, View] = {}
+        self.weight = 0
+        """How many bytes wait to be told."""
 
     def __len__(self) -> int:
         return len(self._newest)
@@ -59,25 +65,35 @@ class WatchList:
     def discard(self, item_id: str) -> None:
         """Stops watching it; what was not told is not told any more."""
         self._newest.pop(item_id, None)
-        self._pending.pop(item_id, None)
+        self._drop(item_id)
 
     def offer(self, view: View) -> None:
         """A change of an item: told unless this or a newer view was offered before."""
         if view.rev > self._newest.get(view.id, view.rev):
-            self._newest[view.id] = view.rev
-            self._pending[view.id] = view
+            self._hold(view)
 
     def answer(self, view: View) -> None:
         """The immediate view of a new subscription: told, unless a newer one was offered before."""
         if view.rev >= self._newest.get(view.id, view.rev + 1):
-            self._newest[view.id] = view.rev
-            self._pending[view.id] = view
+            self._hold(view)
 
     def take(self) -> list[View]:
         """What is to be told now, oldest change first."""
         views = list(self._pending.values())
         self._pending.clear()
+        self.weight = 0
         return views
+
+    def _hold(self, view: View) -> None:
+        self._newest[view.id] = view.rev
+        self._drop(view.id)
+        self._pending[view.id] = view
+        self.weight += len(view.encoded)
+
+    def _drop(self, item_id: str) -> None:
+        held = self._pending.pop(item_id, None)
+        if held is not None:
+            self.weight -= len(held.encoded)
 
 
 class MonitorSession(Conversation):
@@ -105,18 +121,25 @@ class MonitorSession(Conversation):
         self._watch = watch
         self._unwatch = unwatch
         self._promised: set[Exchange] = set()
+        self._unread: deque[str] = deque()
+        self._reading = False
 
     def offer(self, view: View) -> None:
         """The hub has a change of an item that this socket named."""
         if self._sees(view.posted_by):
             self.watching.offer(view)
 
+    @property
+    def weight(self) -> int:
+        """How many bytes wait to be taken, views included."""
+        return super().weight + self.watching.weight
+
     def _sees(self, posted_by: str) -> bool:
         return self.queue.shows(posted_by, self._user, self._rights)
 
     def take_with_views(self) -> tuple[list[bytes], list[View]]:
         """The frames to send now: direct answers, then the newest views; and the views that are among them."""
-        messages, self._outgoing = self._outgoing, []
+        messages = self._take_messages()
         views = self.watching.take()
         messages.extend(view.encoded for view in views)
         return frames(messages, self.batches, self.queue.limits.message_bytes), views
@@ -125,8 +148,8 @@ class MonitorSession(Conversation):
         if verb == "post":
             yield self._begin(self._post(value, exchange))
         elif verb == "subscribe":
-            exchange.command = Read(self._subscribe(_ids(value, verb, self.queue)))
-            yield self._begin(exchange)
+            self._subscribe(_ids(value, verb, self.queue))
+            yield from self.read_on(exchange)
         else:
             for item_id in _ids(value, verb, self.queue):
                 self._forget(item_id)
@@ -141,11 +164,25 @@ class MonitorSession(Conversation):
         exchange.command = Post(new)
         return exchange
 
-    def _subscribe(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+    def _subscribe(self, ids: tuple[str, ...]) -> None:
+        self.heard += len(ids) // IDS_A_MESSAGE
         self._check_room(sum(item_id not in self.watching for item_id in ids))
         for item_id in ids:
             self._start(item_id)
-        return ids
+        self._unread.extend(ids)
+
+    def read_on(self, exchange: Exchange | None = None) -> list[Exchange]:
+        """What is to be submitted next of the first views: a part at a time, and the next when that one was sent.
+
+        So a reader costs what it takes at a time, however much it asked for. `exchange` is the `subscribe` that asks.
+        """
+        if self._reading or not self._unread:
+            return []
+        self._reading = True
+        ids = tuple(self._unread.popleft() for _ in range(min(READ_AT_ONCE, len(self._unread))))
+        exchange = exchange or Exchange("subscribe")
+        exchange.command, exchange.ordered = Read(ids), False
+        return [exchange]
 
     def _check_room(self, more: int) -> None:
         limit = self.queue.limits.subscriptions
@@ -164,6 +201,7 @@ class MonitorSession(Conversation):
         """Takes an outcome of the exchange's command."""
         promised = exchange in self._promised
         self._promised.discard(exchange)
+        self._reading = self._reading and not isinstance(exchange.command, Read)
         super().settle(exchange, outcome)
         if promised and isinstance(outcome, Posted):  # `posted` comes before its first `status`.
             self._start(outcome.item.id)
@@ -178,8 +216,11 @@ class MonitorSession(Conversation):
             self._show(exchange.command.ids, outcome)
 
     def _show(self, ids: tuple[str, ...], found: Found) -> None:
+        self._unread.extendleft(reversed(found.left))
         for item_id in ids:
             item = found.items.get(item_id)
+            if item_id in found.left:
+                continue
             if item is None or not self._sees(item.posted_by):
                 self._forget(item_id)  # Unknown ids are ignored, and cost nothing.
             elif item_id in self.watching:

@@ -12,7 +12,18 @@ from functools import partial
 from itertools import count
 from typing import Final
 
-from leaseway_server.core.commands import Answer, Change, Command, Drop, Failed, Outcome, Post, Read, Withdraw
+from leaseway_server.core.commands import (
+    Answer,
+    Change,
+    Command,
+    Drop,
+    Failed,
+    Outcome,
+    Post,
+    Read,
+    ResumeLeases,
+    Withdraw,
+)
 from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.errors import StoreFull, StoreLost, Unavailable
 from leaseway_server.core.events import Fetch, Progress, Renew, Result
@@ -27,6 +38,8 @@ from leaseway_server.store.base import Store
 
 TURN_COMMANDS: Final = 1_000
 TURN_BYTES: Final = 8 * 1024 * 1024
+ID_BYTES: Final = 4_000
+"""What an id that a command names counts as, so that a turn names at most about 2,000."""
 RETRY_MS: Final = 500
 """So long after a turn that found no space, what nobody waits for is tried again."""
 LATE_MS: Final = 1_500
@@ -135,6 +148,15 @@ class Engine:
         self.queue = queue
         self._leases.reconfigure(queue.policy)
 
+    def check_store(self) -> None:
+        """Looks whether the store is still where it was; call it each second."""
+        if self._lost is not None:
+            return
+        try:
+            self._store.check()
+        except StoreLost as lost:
+            self._lose(lost)
+
     def close_claims(self) -> None:
         """A planned stop begins: no item is handed out any more, and dropped sockets keep their leases (§6)."""
         self._claims_open = False
@@ -181,7 +203,7 @@ class Engine:
 
     @property
     def _searching(self) -> bool:
-        return self._claims_open and not self._blocked_until and bool(self._dispatch.searching())
+        return self._claims_open and not self._blocked_until and self._dispatch.searching
 
     def _next_deadline(self) -> int:
         ends = [self._looked_at + TICK_MS, self._dispatch.next_end()]
@@ -243,7 +265,7 @@ class Engine:
         durable = self._searching or sweeps != Sweeps() or not all(map(_light, submissions))
         async with self._store.turn(durable=durable) as turn:
             work = TurnWork(turn, self.queue, self._dispatch, self._leases, self._start, self._pending)
-            await work.run(submissions, sweeps, dispatching=dispatching)
+            await work.run(submissions, sweeps, dispatching=dispatching, claims_open=self._claims_open)
             minima = Minima(
                 await turn.next_due() if sweeps.due else self._minima.due,
                 await turn.next_expiry() if sweeps.expiry else self._minima.expiry,
@@ -342,7 +364,9 @@ def _bytes(command: Command) -> int:
         return len(command.new.body)
     if isinstance(command, Change) and isinstance(command.event, Result | Progress):
         return len(command.event.value)
-    return 0
+    if isinstance(command, ResumeLeases):
+        return len(command.leases) * ID_BYTES
+    return len(command.ids) * ID_BYTES if isinstance(command, Read) else 0
 
 
 def _was_pending(before: Item | None) -> bool:

@@ -6,10 +6,13 @@ Read by one scan at the start and kept by each commit, instead of an index that 
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from leaseway_server.core.events import GraceEnd, LeaseEnd
 from leaseway_server.core.lifecycle import Policy, progress_deadline
 from leaseway_server.core.model import HTTP, Item
+
+SPARE_ENDS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,9 @@ class Leases:
     def _queue(self, item_id: str, lease: Lease) -> None:
         lease.queued = lease.ends
         heapq.heappush(self._ends, (lease.ends, item_id))
+        if len(self._ends) > 2 * len(self._leases) + SPARE_ENDS:  # Most are of leases that ended before their time.
+            self._ends = [(lease.queued, item_id) for item_id, lease in self._leases.items()]
+            heapq.heapify(self._ends)
 
     def _let_go(self, item_id: str, holder: int) -> None:
         held = self._by_holder[holder]

@@ -34,11 +34,16 @@ from leaseway_server.core.errors import LimitReached, Refused
 from leaseway_server.core.events import Claim, Due, Event, Expire, Resume, SocketLost
 from leaseway_server.core.jsontext import Json, parse
 from leaseway_server.core.lifecycle import Refusal, apply, create
-from leaseway_server.core.model import Item
+from leaseway_server.core.model import Item, Position
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.leases import Leases, Start
 from leaseway_server.store.base import Turn
 
+READ_CHARACTERS: Final = 8 * 1024 * 1024
+READ_ITEMS: Final = 8
+"""Views are read by so many at a time, up to about so many characters a turn; the rest is left for the next."""
+ROW_CHARACTERS: Final = 8 * 1024
+"""A row that is searched counts as one for each so many characters of its body."""
 SLICE: Final = 500
 """So many rows are swept, or looked at for criteria, in one turn; the next turn goes on."""
 
@@ -87,7 +92,9 @@ class TurnWork:
         self._resumed: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
 
-    async def run(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> None:
+    async def run(
+        self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool, claims_open: bool = True
+    ) -> None:
         """Does all of it but the commit. An exception leaves nothing done, once the transaction is rolled back."""
         await self._load(submissions, sweeps)
         for submission in submissions:
@@ -95,6 +102,9 @@ class TurnWork:
         await self._sweep(sweeps)
         if dispatching:
             await self._hand_out()
+        elif not claims_open:  # A planned stop: claims that do not wait must not hold up what was said behind them.
+            for ask in self._dispatch.unanswered(searched=False):
+                self._end(ask)
         await self._read()
         await self._save()
 
@@ -240,8 +250,10 @@ class TurnWork:
         if ready and len(self._dispatch):
             await self._with_bodies(ready)
             ready = [item for item in ready if not self._offer(item)]
-        for lane in self._dispatch.searching():
-            ready = await self._search(lane, ready)
+        budget = SLICE
+        while budget > 0 and (lane := self._dispatch.next_to_search()):
+            budget = await self._search(lane, ready, budget)
+            ready = [item for item in ready if self._items[item.id].status == "pending"]
         for item in ready:
             self._dispatch.stays_ready(item.position)
         for ask in self._dispatch.unanswered():
@@ -269,44 +281,59 @@ class TurnWork:
             self._hand(item, ask)
         return ask is not None
 
-    async def _search(self, lane: Lane, ready: list[Item]) -> list[Item]:
-        """Looks through the next slice of the store's ready items, and those of this turn that stand among them."""
+    async def _search(self, lane: Lane, ready: Sequence[Item], budget: int) -> int:
+        """Looks through the store's ready items, and those of this turn that stand among them.
+
+        It ends where the lane has all that it wants or has seen everything. Gives what is left of the budget of rows.
+        """
         everything = lane.criteria.matches_everything
-        limit = min(SLICE, lane.wanted()) if everything else SLICE
-        found = await self._turn.pick(lane.cursor, limit, {item.seq for item in self._items.values()})
-        last = found[-1].position if len(found) == limit else END
-        among = [item for item in ready if lane.cursor < item.position <= last]
-        await self._with_bodies(among)
-        for item in sorted([*found, *among], key=lambda item: item.position):
+        while budget > 0 and lane.searching:
+            limit = min(budget, lane.wanted()) if everything else budget
+            found = await self._turn.pick(lane.cursor, limit, {item.seq for item in self._items.values()})
+            budget -= max(1, len(found), sum(len(item.body) for item in found) // ROW_CHARACTERS)
+            last = found[-1].position if found else END
+            among = [item for item in ready if lane.cursor < item.position <= last]
+            await self._with_bodies(among)
+            self._give_out(lane, sorted([*found, *among], key=lambda item: item.position), last)
+        return budget
+
+    def _give_out(self, lane: Lane, candidates: Sequence[Item], last: Position) -> None:
+        """Gives the candidates, in the order of claims, to the lane's claims, and moves its cursor over them."""
+        for item in candidates:
             lane.cursor = item.position
-            if (everything or lane.criteria.matches(parse(item.body))) and item.claimable(self.now):
+            if item.claimable(self.now) and self._meets(lane, item):
                 if item.id not in self._items:
                     self._before[item.id] = item
                 self._hand(item, lane.oldest().ask)
                 if not lane.claims:
-                    break
-        else:
-            lane.cursor = last
-        return [item for item in ready if self._items[item.id].status == "pending"]
+                    return
+        lane.cursor = last
+
+    def _meets(self, lane: Lane, item: Item) -> bool:
+        return lane.criteria.matches_everything or lane.criteria.matches(parse(item.body))
 
     def _hand(self, item: Item, ask: Ask) -> None:
         after = apply(item, Claim(ask.holder, ask.user, ask.worker), self.now, self._policy)
         assert isinstance(after, Item), f"{item.id} was claimable and is not"
         self._put(after)
-        self.outcomes.append((self._dispatch.take(ask), _always(Handed(after))))
+        self.outcomes.append((self._dispatch.take(ask, len(after.body)), _always(Handed(after))))
+        if self._dispatch.has_enough(ask):
+            self._end(ask)
 
     # ── 5. Read and save ──
 
     async def _read(self) -> None:
-        if not self._reads:
-            return
-        wanted = {item_id for read, _ in self._reads for item_id in read.ids if item_id in self._items}
-        finished = [self._items[item_id] for item_id in wanted if self._items[item_id].status == "finished"]
-        await self._turn.read_results([item for item in finished if not item.result])
-        bodies = {item_id for read, _ in self._reads if read.bodies for item_id in read.ids if item_id in wanted}
-        await self._with_bodies([self._items[item_id] for item_id in bodies])
+        budget = READ_CHARACTERS
         for read, found in self._reads:
-            found.items.update({item_id: self._items[item_id] for item_id in read.ids if item_id in self._items})
+            ids = [item_id for item_id in read.ids if item_id in self._items]
+            while ids and budget > 0:
+                some, ids = [self._items[item_id] for item_id in ids[:READ_ITEMS]], ids[READ_ITEMS:]
+                await self._turn.read_results([each for each in some if each.status == "finished" and not each.result])
+                if read.bodies:
+                    await self._with_bodies(some)
+                budget -= sum(len(each.result) + len(each.body) for each in some)
+                found.items.update((each.id, each) for each in some)
+            found.left = tuple(ids)
 
     def _changed(self) -> list[tuple[Item, Item]]:
         return [(old, self._items[old.id]) for old in self._before.values() if self._items[old.id] is not old]

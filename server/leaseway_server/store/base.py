@@ -24,7 +24,10 @@ class Turn(Protocol):
         ...
 
     async def pick(self, after: Position, limit: int, skip: Collection[int]) -> list[Item]:
-        """The next ready items in the order of claims, with `body`; `skip` are row numbers to leave out."""
+        """The next ready items in the order of claims, with `body`; `skip` are row numbers to leave out.
+
+        They may be fewer than `limit` where their bodies are large; none at all means that there are no more.
+        """
         ...
 
     async def come_due(self, now: int, limit: int) -> list[Item]:
@@ -84,6 +87,10 @@ class Store(Protocol):
 
     async def leases(self) -> list[Item]:
         """All items that are `processing`, without `body`; read once at the start."""
+        ...
+
+    def check(self) -> None:
+        """Raises `StoreLost` where the store is not any more what was opened."""
         ...
 
     async def maintain(self) -> None:

@@ -57,7 +57,7 @@ class SocketEndpoint:
             with self._admitted(scope) as admitted:
                 await self._open(self._site, admitted, scope, receive, send).run()
         except Refused as refused:
-            await send({"type": "websocket.close", "code": refused.close, "reason": refused.title})
+            await send({"type": "websocket.close", "code": refused.close, "reason": str(refused)})
 
     @contextmanager
     def _admitted(self, scope: Scope) -> Iterator[Admitted]:

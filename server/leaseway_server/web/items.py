@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from leaseway_server.audit import audit_admin
 from leaseway_server.core.commands import Change, Changed, Found, Post, Posted, Read
-from leaseway_server.core.errors import Conflict, NotAllowed, NotFound
+from leaseway_server.core.errors import BadMessage, Conflict, NotAllowed, NotFound
 from leaseway_server.core.events import Cancel
 from leaseway_server.core.model import Item
 from leaseway_server.core.posting import parse_post
@@ -37,6 +37,8 @@ async def post_item(request: Request) -> Response:
     site: Site = request.app.state.site
     caller = admit(site, request.scope, "post")
     served = caller.served
+    if "idempotency-key" in request.headers:
+        raise BadMessage("keys are not supported by this version of the server; post without Idempotency-Key")
     body = await read_json(request, served.queue.limits.message_bytes)
     posted = succeeded(await served.engine.ask(Post(parse_post(body, served.queue, caller.user))))
     assert isinstance(posted, Posted)
@@ -65,6 +67,8 @@ async def get_item(request: Request) -> Response:
         view = view_of(item, now)
         if wait and not view.terminal:
             await wait_for(watcher.ended, request, site, wait / 1000)
+            if not admit(site, request.scope, "fetch").sees(item):  # Its token may have ended meanwhile.
+                raise NotFound("there is no such item")
     finally:
         served.engine.hub.unwatch(item_id, watcher)
     if watcher.newest is not None and watcher.newest.rev > view.rev:
@@ -117,6 +121,8 @@ async def find(caller: Admitted, item_id: str, *, bodies: bool = False) -> tuple
     """The item, and the turn's time. Raises `NotFound`, also where it is there for others only (§2, `visibility`)."""
     found = succeeded(await caller.served.engine.ask(Read((item_id,), bodies=bodies)))
     assert isinstance(found, Found)
+    if found.left:  # Where others read much in the same turn, this one waits for the next.
+        return await find(caller, item_id, bodies=bodies)
     item = found.items.get(item_id)
     if item is None or not caller.sees(item):
         raise NotFound("there is no such item")

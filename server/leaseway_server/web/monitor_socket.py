@@ -35,6 +35,7 @@ class MonitorSocket(Socket):
         self.session.offer(view)
         if self.session.watching.pending:
             self.wake()
+            self.weigh()
 
     def frames(self) -> list[bytes]:
         """Direct answers, then the newest views."""
@@ -42,10 +43,12 @@ class MonitorSocket(Socket):
         return frames
 
     def sent(self) -> None:
-        """The ends that went out for the first time are stamped: their retention counts from now."""
+        """The ends that went out for the first time are stamped: their retention counts from now. Then more is read."""
         for view in self._sending:
             if view.unfetched:
                 self.served.engine.stamp(view.id)
+        for exchange in self.session.read_on():
+            self.submit(exchange)
 
     def gone(self) -> None:
         """Nobody watches here any more."""

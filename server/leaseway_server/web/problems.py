@@ -14,6 +14,10 @@ from leaseway_server.web.site import Site
 
 PROBLEM: Final = "application/problem+json"
 _CODES: Final = {404: "not-found", 405: "bad-message", 413: "too-large", 415: "bad-message"}
+_DETAILS: Final = {
+    404: "there is nothing at this path, or only a WebSocket",
+    405: "this path takes other methods; the header Allow names them",
+}
 
 
 def problem(refused: Refused) -> Response:
@@ -57,7 +61,7 @@ async def on_http_exception(_request: Request, error: Exception) -> Response:
         "type": "about:blank",
         "title": phrase,
         "status": error.status_code,
-        "detail": error.detail,
+        "detail": _DETAILS.get(error.status_code, error.detail),
         "code": _CODES.get(error.status_code, "bad-message"),
     }
     return Response(orjson.dumps(body), error.status_code, error.headers, PROBLEM)

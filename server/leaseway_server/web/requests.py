@@ -1,6 +1,7 @@
 """What all HTTP requests need: the body as JSON within bounds, waiting that a client may leave, JSON answers."""
 
 import asyncio
+from typing import Final
 
 import orjson
 from starlette.requests import Request
@@ -10,6 +11,9 @@ from leaseway_server.core.commands import Failed, Outcome
 from leaseway_server.core.errors import BadJson, BadMessage, Refused, TooLarge
 from leaseway_server.core.jsontext import Json, JsonRefused, parse
 from leaseway_server.web.site import Site
+
+LONGEST_NUMBER: Final = 20
+"""A number of the query with more digits is larger than any limit."""
 
 
 class UnsupportedMediaType(Refused):
@@ -39,9 +43,9 @@ async def read_json(request: Request, limit: int) -> Json:
 def query_integer(request: Request, name: str, most: int) -> int:
     """An integer of the query, cut to `most`; 0 where it is absent. Raises `BadMessage`."""
     text = request.query_params.get(name, "0")
-    if not text.isascii() or not text.isdigit() or len(text) > 16:
+    if not text.isascii() or not text.isdigit():
         raise BadMessage(f"{name} must be an integer, 0 or more")
-    return min(int(text), most)
+    return min(int(text), most) if len(text) <= LONGEST_NUMBER else most
 
 
 def succeeded(outcome: Outcome) -> Outcome:
@@ -51,11 +55,12 @@ def succeeded(outcome: Outcome) -> Outcome:
     return outcome
 
 
-async def wait_for(event: asyncio.Event, request: Request, site: Site, seconds: float) -> None:
-    """Returns when the event is set, its time is over, the client left, or the server stops."""
+async def wait_for(event: asyncio.Event, request: Request, site: Site, seconds: float) -> bool:
+    """Returns when the event is set, its time is over, the client left (then True), or the server stops."""
     waits = [asyncio.ensure_future(each) for each in (event.wait(), site.stopping.wait(), _left(request))]
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return waits[2].done()
     finally:
         for wait in waits:
             wait.cancel()

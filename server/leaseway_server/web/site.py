@@ -130,6 +130,8 @@ class Site:
 
     def refresh(self) -> None:
         """Reads the tokens again, and closes the sockets of those that are revoked or expired; call it each second."""
+        for served in self.queues.values():
+            served.engine.check_store()
         self.refused_access.refresh()
         self.refused_requests.refresh()
         try:
@@ -152,7 +154,7 @@ class Site:
         try:
             has = authorize(self.grants, served.queue.name, socket.right, caller, now)
         except Refused as refused:
-            socket.expel(refused.close, refused.title)
+            socket.expel(refused.close, str(refused))
         else:
             if has != had:
                 socket.expel(RESTART, "its rights are others now")

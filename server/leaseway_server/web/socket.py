@@ -26,6 +26,8 @@ BINARY: Final = 1003
 FAULT: Final = 1011
 TOO_MUCH: Final = 1008
 TOO_SLOW: Final = 1013
+MOST_BYTES: Final = 256 * 1024 * 1024
+"""What may wait in memory for a client to take it."""
 MOST_UNANSWERED: Final = 4_096
 """While so many of a client's messages wait for an answer, or answers to be taken, no more are read. One that never
 takes them answers no ping either, and is cut off."""
@@ -118,7 +120,7 @@ class Socket(ABC):
 
     @abstractmethod
     def sent(self) -> None:
-        """The last `frames` went out."""
+        """The last `frames`, if any, went out."""
 
     @abstractmethod
     def gone(self) -> None:
@@ -131,8 +133,7 @@ class Socket(ABC):
         heard, bad = self.session.heard, self.session.bad
         try:
             for exchange in self.session.receive(text):
-                assert exchange.command is not None
-                self.served.engine.submit(exchange.command, partial(self._answered, exchange))
+                self.submit(exchange)
         except Exception:  # noqa: BLE001  A fault in one message ends its socket and no other.
             _log.exception("a socket failed", extra={"event": "socket.failed", **self._said})
             self._close_soon(FAULT, "the server failed at this message")
@@ -143,9 +144,20 @@ class Socket(ABC):
         if passed:
             self._close_soon(TOO_MUCH, passed)
 
+    def submit(self, exchange: Exchange) -> None:
+        """Has the engine do what was said."""
+        assert exchange.command is not None
+        self.served.engine.submit(exchange.command, partial(self._answered, exchange))
+
+    def weigh(self) -> None:
+        """Closes where more waits to be taken than a socket may cost."""
+        if self.session.weight > MOST_BYTES:
+            self._close_soon(TOO_SLOW, "what is sent is not read")
+
     def _answered(self, exchange: Exchange, outcome: Outcome) -> None:
         self.session.settle(exchange, outcome)
         self.wake()
+        self.weigh()
 
     async def _write(self) -> None:
         try:
@@ -157,7 +169,7 @@ class Socket(ABC):
                     async with asyncio.timeout(self._patience):
                         await self._wire.write(frames)
                     self._sent += len(frames)
-                    self.sent()
+                self.sent()
                 self._read_on()
                 if not self._wake.is_set():
                     self._idle.set()

@@ -83,11 +83,12 @@ async def claim(request: Request) -> Response:
     engine.submit(ask, held.answer)
     answered = False
     try:
-        await wait_for(held.over, request, site, queue.limits.wait_ms / 1000 + GRACE_SECONDS)
+        left = await wait_for(held.over, request, site, queue.limits.wait_ms / 1000 + GRACE_SECONDS)
         if site.stopping.is_set() and not held.over.is_set():
             engine.submit(Withdraw(HTTP, ask))
             await held.over.wait()
-        answered = held.over.is_set()
+        admit(site, request.scope, "work")  # Its token may have ended meanwhile: then what came is given back.
+        answered = held.over.is_set() and not left and not await request.is_disconnected()
     finally:
         waiting.give_all()
         if not answered:

@@ -21,25 +21,40 @@ _CHECK_STEPS: Final = 20_000
 
 
 class FileLock:
-    """An exclusive lock on a file of its own, held until `release` or the end of the process."""
+    """An exclusive lock on a file of its own, held until `release` or the end of the process.
+
+    In the file stands who serves the store. `was_serving`: the last who did never said that it stopped.
+    """
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            holder = self._holder() or "unknown"
             os.close(self._descriptor)
             raise StoreRefused(
                 f"{path.with_suffix('.db')} is served by another process (id {holder}); "
                 "stop that one, or give this server a folder of its own"
             ) from None
-        try:
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
-        except OSError:
-            os.close(self._descriptor)
-            raise
+        self.was_serving = self._holder() != ""
+
+    def _holder(self) -> str:
+        text = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip()
+        return text if text.isdigit() else ""
+
+    def mark_serving(self) -> None:
+        """From here on a stop without `mark_stopped` is an unclean one, which may have left work in the log."""
+        self._write(f"{os.getpid()}\n")
+
+    def mark_stopped(self) -> None:
+        """What the log holds is safe, or is about to be written back by SQLite's own close."""
+        self._write("stopped\n")
+
+    def _write(self, text: str) -> None:
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, text.encode(), 0)
+        os.fsync(self._descriptor)
 
     def release(self) -> None:
         """Gives the lock up."""
