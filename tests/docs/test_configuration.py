@@ -162,6 +162,6 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert f"{MOST_CHECKS:,} checks" in PAGE
     assert f"the first {LONGEST_TEXT:,} characters" in PAGE
     assert f"may have {ENVELOPE:,} less" in PAGE
-    assert f"a full batch of {Limits().batch:,} |" in PAGE
+    assert f"a full batch of {Limits().batch:,}" in PAGE
     assert f'at most `"{spell(LONGEST_DURATION)}"`' in PAGE
     assert f"averaged over {'ten' if WINDOW_MS == 10_000 else WINDOW_MS} seconds" in PAGE
