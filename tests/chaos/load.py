@@ -26,7 +26,7 @@ GONE: Final = (ConnectionClosed, InvalidHandshake, InvalidMessage, OSError, EOFE
 ENOUGH: Final = 100
 """While so many of the acknowledged posts are open, nobody posts more: the load is to go all the way."""
 WATCHED: Final = 2_000
-"""So many of the acknowledged posts, and all that are open, are looked for after each start."""
+"""So many of the acknowledged posts, and all that are open, are watched after each start."""
 
 
 @dataclass(slots=True)
@@ -98,20 +98,20 @@ class World:
 
 
 class HttpProducer:
-    """Posts in small bursts and looks at what it posted, until all is posted."""
+    """Posts in small bursts and looks for what it posted, in this life or in an earlier one, until all is posted."""
 
     def __init__(self, world: World, http: httpx.AsyncClient) -> None:
         self._world = world
         self._http = http
-        self._newest = ""
+        self._mine: list[str] = []
 
     async def live(self) -> None:
         """One life."""
         world = self._world
         while not world.finishing:
-            for _ in range(world.dice.randint(1, 4) if world.wants_more or not self._newest else 0):
-                self._newest = await self._post()
-            item_id = self._newest
+            for _ in range(world.dice.randint(1, 4) if world.wants_more or not self._mine else 0):
+                self._mine.append(await self._post())
+            item_id = world.dice.choice([self._mine[-1], world.dice.choice(self._mine)])
             before = world.promises.known(item_id)
             url = f"{world.base_url}/demo/items/{item_id}"
             answer = await self._http.get(url, params={"waitMs": world.dice.choice([0, 0, 20, 100])})
@@ -133,30 +133,28 @@ class HttpProducer:
 
 
 class MonitorProducer:
-    """Looks for what was acknowledged in earlier lives, then posts over the same socket and watches it all."""
+    """Watches what was acknowledged in earlier lives, and what it posts over the same socket."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._floor: dict[str, Facts] = {}
-        self._expected: set[str] = set()
 
     async def live(self) -> None:
         """One life."""
         world = self._world
         async with world.socket("monitor") as socket:
-            await self._look_for_all(socket)
+            await self._watch(socket)
             waiting = 0
             while True:
                 if waiting == 0 and world.wants_more:
                     waiting = await self._post(socket)
                 waiting -= self._hear(json.loads(await socket.recv()))
 
-    async def _look_for_all(self, socket: ClientConnection) -> None:
+    async def _watch(self, socket: ClientConnection) -> None:
         promises = self._world.promises
         posted = list(promises.posted)
         wanted = promises.open | set(self._world.dice.sample(posted, min(WATCHED, len(posted))))
         self._floor = {item_id: promises.known(item_id) for item_id in wanted}
-        self._expected = set(wanted)
         await socket.send(json.dumps({"subscribe": list(wanted)}))
 
     async def _post(self, socket: ClientConnection) -> int:
@@ -177,12 +175,6 @@ class MonitorProducer:
             return 1
         assert message["type"] == "status", message
         item_id = message["id"]
-        if item_id not in self._expected and item_id in self._floor and self._floor[item_id].rev == 0:
-            # The first view of a post that came after `subscribe`: all that was asked for before has been told.
-            for missing in self._expected:
-                promises.not_found(missing)
-            self._expected.clear()
-        self._expected.discard(item_id)
         promises.seen(message, self._floor[item_id])
         self._world.look_whether_all_ended()
         self._floor[item_id] = replace(self._floor[item_id], rev=message["rev"])

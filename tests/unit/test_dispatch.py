@@ -131,14 +131,15 @@ def test_lanes_are_searched_with_the_oldest_claim_first() -> None:
 def test_of_the_lanes_that_search_the_next_is_the_one_that_did_so_longest_ago() -> None:
     dispatch = Dispatch()
     assert not dispatch.searching
-    assert dispatch.next_to_search() is None
+    assert list(dispatch.to_search()) == []
     for each in (ask(PNG), ask(JPG)):
         dispatch.add(each, nobody)
     png, jpg = searching(dispatch)
     assert dispatch.searching
-    assert [dispatch.next_to_search() for _ in range(4)] == [png, jpg, png, jpg]
+    assert next(dispatch.to_search()) is png
+    assert list(dispatch.to_search()) == [jpg, png]
     png.cursor = END
-    assert dispatch.next_to_search() is jpg
+    assert list(dispatch.to_search()) == [jpg]
 
 
 def test_a_lane_without_claims_keeps_its_cursor_but_looks_at_what_stayed_ready() -> None:

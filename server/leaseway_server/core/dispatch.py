@@ -8,7 +8,7 @@ found by the lane's own search. The turn does the searching. What it does here i
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
@@ -166,13 +166,12 @@ class Dispatch:
         """Whether a lane still has to look into the store."""
         return any(lane.searching for lane in self._lanes.values())
 
-    def next_to_search(self) -> Lane | None:
-        """Of the lanes that still have to look, the one that did so longest ago, with the oldest claim."""
-        lanes = (lane for lane in self._lanes.values() if lane.searching)
-        lane = min(lanes, key=lambda lane: (lane.searched, lane.oldest().number), default=None)
-        if lane is not None:
+    def to_search(self) -> Iterator[Lane]:
+        """The lanes that still have to look: those that did so longest ago first, then those with the oldest claims."""
+        lanes = [lane for lane in self._lanes.values() if lane.searching]
+        for lane in sorted(lanes, key=lambda lane: (lane.searched, lane.oldest().number)):
             lane.searched = next(self._searches)
-        return lane
+            yield lane
 
     def unanswered(self, *, searched: bool = True) -> list[Ask]:
         """The claims that do not wait; with `searched` only those whose lane has seen everything."""

@@ -251,9 +251,11 @@ class TurnWork:
             await self._with_bodies(ready)
             ready = [item for item in ready if not self._offer(item)]
         budget = SLICE
-        while budget > 0 and (lane := self._dispatch.next_to_search()):
+        for lane in self._dispatch.to_search():
             budget = await self._search(lane, ready, budget)
             ready = [item for item in ready if self._items[item.id].status == "pending"]
+            if budget <= 0:
+                break
         for item in ready:
             self._dispatch.stays_ready(item.position)
         for ask in self._dispatch.unanswered():
