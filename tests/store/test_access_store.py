@@ -235,3 +235,14 @@ def test_an_upgrade_that_was_cut_short_is_done_again(tmp_path: Path, monkeypatch
             AccessStore.open(tmp_path)
     with AccessStore.open(tmp_path) as tokens:
         assert tokens.all() == []
+
+
+def test_what_is_known_is_another_mapping_after_each_change(tokens: AccessStore) -> None:
+    tokens.refresh()
+    before = tokens.known
+    token, _ = add(tokens, expires_at=NOW + 5)
+    tokens.refresh()
+    assert (dict(before), dict(tokens.known)) == ({}, {token.id: token})
+    assert tokens.by_id(token.id, NOW) == token
+    assert tokens.by_id(token.id, NOW + 5) is None
+    assert tokens.by_id("nobody", NOW) is None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leaseway_server.core.errors import StoreFull
+from leaseway_server.core.errors import StoreFull, StoreLost
 from leaseway_server.core.events import Claim, Event, Result
 from leaseway_server.core.lifecycle import apply, create
 from leaseway_server.core.model import START, Item, NewItem
@@ -413,3 +413,22 @@ async def test_a_file_that_became_read_only_is_as_one_without_space(store: Sqlit
     assert await loaded(store, item.id) == item, "reads go on"
     store.connection.execute("PRAGMA query_only = OFF")
     await posted(store, NewItem("2"))
+
+
+async def test_a_file_that_was_removed_or_replaced_while_it_is_served_is_lost(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    store.check()
+    path = tmp_path / "queue.db"
+    path.rename(tmp_path / "elsewhere.db")
+    with pytest.raises(StoreLost, match=r"queue\.db is gone: No such file"):
+        store.check()
+    path.write_bytes(b"")
+    with pytest.raises(StoreLost, match=r"queue\.db was replaced while it was served"):
+        store.check()
+
+
+async def test_the_pending_are_counted_be_they_ready_or_due_later(store: SqliteStore) -> None:
+    assert await store.pending() == 0
+    await posted(store, NewItem("1"), NewItem("2", delay_ms=5))
+    assert await store.pending() == 2

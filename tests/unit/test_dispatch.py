@@ -130,7 +130,6 @@ def test_lanes_are_searched_with_the_oldest_claim_first() -> None:
 
 def test_of_the_lanes_that_search_the_next_is_the_one_that_did_so_longest_ago() -> None:
     dispatch = Dispatch()
-    assert not dispatch.searching
     assert list(dispatch.to_search()) == []
     for each in (ask(PNG), ask(JPG)):
         dispatch.add(each, nobody)
