@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -195,6 +196,8 @@ def run(config: Config) -> int:
 
 async def _run(config: Config) -> int:
     running = Running(config)
+    gc.collect()
+    gc.freeze()  # What is there by now stays: Python need not look through it for cycles again and again.
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, running.stop)
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, running.reload)

@@ -87,6 +87,7 @@ class Producer:
         self._ended: dict[str, asyncio.Future[None]] = {}
         self._early: set[str] = set()
         self._refs = count()
+        self._done: list[str] = []
 
     async def lane(self, items: int, latencies: list[float]) -> None:
         """Posts one item after another, each when the one before has ended."""
@@ -98,6 +99,14 @@ class Producer:
                 ended = self._ended[item_id] = asyncio.get_running_loop().create_future()
                 await ended
             latencies.append(time.perf_counter() - started)
+            await self._forget(item_id)
+
+    async def _forget(self, item_id: str) -> None:
+        """Takes subscriptions back, a thousand at a time: a socket may hold 10,000."""
+        self._done.append(item_id)
+        if len(self._done) == 1_000:
+            done, self._done = self._done, []
+            await self._socket.send(json.dumps({"unsubscribe": done}))
 
     async def _on_the_socket(self) -> str:
         ref = next(self._refs)
@@ -222,7 +231,7 @@ def _schema(example: dict[str, object]) -> dict[str, object]:
 
 
 async def echo(items: int, lanes: int) -> Figure:
-    """The frames of the same number of items, echoed by the same uvicorn and protocol: six a item, two sockets."""
+    """The frames of the same number of items, echoed by the same uvicorn and protocol over as many sockets."""
     frames = [
         json.dumps({"post": {"item": ITEM, "subscribe": True}, "ref": 1}),
         json.dumps({"result": {"id": "0" * 16, "value": RESULT, "attempts": 1}}),
@@ -252,7 +261,7 @@ async def main(items: int, lanes: int) -> list[Figure]:
     """All measurements, one after the other."""
     pin(1)
     return [
-        await echo(items, 2),
+        await echo(items, lanes),
         await whole_way(f"{lanes} lanes, a frame a message", items, lanes),
         await whole_way(f"{lanes} lanes, posted over HTTP", items, lanes, http=True),
         await whole_way(f"{lanes} lanes, batch", items, lanes, batch=True),

@@ -219,7 +219,8 @@ async def test_commits_come_back_to_the_loop_once_they_are_quick(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_module, "INLINE_SECONDS", 0.5)
-    store._commit_seconds = 1.0
+    monkeypatch.setattr(store_module, "PROBE", 4)
+    store._commit_seconds = 0.6
     with statements(store) as seen:
         for _ in range(40):
             await posted(store, NewItem("1"))

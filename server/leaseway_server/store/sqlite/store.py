@@ -55,6 +55,8 @@ COLUMNS: Final = (
 )
 INLINE_SECONDS: Final = 0.000_6
 """While a COMMIT takes less than this on average, the event loop waits for it: cheaper than a thread and back."""
+PROBE: Final = 32
+"""One in so many commits is made on the event loop and timed: on the thread the time holds a wait for Python's lock."""
 NUMBERS_A_MS: Final = 10
 """Bits: a queue that posts less than 1,024 items a ms, over its life, meets no number twice after a restored backup."""
 RESERVE: Final = 10_000
@@ -111,6 +113,7 @@ class SqliteStore:
         self._identity = (opened.st_dev, opened.st_ino)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="leaseway-commit")
         self._commit_seconds = 0.0
+        self._commits = 0
         self._synchronous = True
         self._rows = 0
         self._frames_a_row = 4.0
@@ -217,16 +220,18 @@ class SqliteStore:
         """COMMIT; on the store's thread while that is slow on average."""
         if not self._synchronous:
             self.connection.execute("COMMIT")
-        elif self._commit_seconds < INLINE_SECONDS:
+        elif self._commit_seconds < INLINE_SECONDS or self._commits % PROBE == PROBE - 1:
             self._timed_commit()
         else:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._timed_commit)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self.connection.execute, "COMMIT")
+        self._commits += 1
         self._reserved = max(self._reserved, self._reserving)
 
     def _timed_commit(self) -> None:
         started = time.perf_counter()
         self.connection.execute("COMMIT")
-        self._commit_seconds += (time.perf_counter() - started - self._commit_seconds) / 16
+        took = min(time.perf_counter() - started, 4 * INLINE_SECONDS)  # One that was very slow is still but one.
+        self._commit_seconds += (took - self._commit_seconds) / 16
 
     def _write_back(self) -> int:
         """Checkpoints; gives the log's length in frames, which tells how many frames a changed row costs."""
