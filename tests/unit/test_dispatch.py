@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from leaseway_server.core.commands import Ask, Outcome
 from leaseway_server.core.criteria import Criteria
-from leaseway_server.core.dispatch import END, IDLE_LANES, Dispatch, Lane
+from leaseway_server.core.dispatch import END, IDLE_LANES, SPARE_ENDS, Dispatch, Lane
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import START
 
@@ -261,3 +261,16 @@ def test_a_rollback_undoes_it_all(before: list[tuple[str, int]], failed: list[tu
     assert all(lane.cursor == START for lane in dispatch._lanes.values()), "every lane looks anew"
     dispatch.rollback()
     assert state(dispatch) == was, "there is nothing more to undo"
+
+
+def test_claims_that_leave_before_their_time_are_forgotten() -> None:
+    dispatch, stays = Dispatch(), ask(until=1)
+    dispatch.add(stays, nobody)
+    for _ in range(SPARE_ENDS + 2):
+        leaves = ask(until=10**6)
+        dispatch.add(leaves, nobody)
+        dispatch.remove(leaves)
+    assert len(dispatch._ends) > SPARE_ENDS
+    dispatch.commit()
+    assert len(dispatch._ends) == 1
+    assert dispatch.next_end() == 1
