@@ -98,7 +98,7 @@ async def test_dropped_sockets_and_stamps_wait_for_space(bench: Bench, quiet: No
     done = await bench.post()
     await bench.do(Change(done.id, Cancel()))
     item = await bench.claimed(holder)
-    bench.engine.stamp(done.id)
+    bench.engine.stamp(done.id, 2)
     bench.faults.at_commit = ["full", "full", "full"]
     assert await bench.do(Drop(holder)) == []
     await bench.pass_by(RETRY_MS)

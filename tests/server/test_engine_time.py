@@ -28,6 +28,7 @@ from leaseway_server.core.events import Cancel, Fail, Progress, Renew, Result, R
 from leaseway_server.core.model import HTTP, NOBODY, NewItem
 from leaseway_server.core.watch import View
 from leaseway_server.runtime import turn as turn_module
+from leaseway_server.runtime.engine import TICK_MS
 from support.bench import GRACE, PATIENCE, Bench, claim, open_bench, refused
 from support.clock import START
 from support.model import LEASE, POLICY
@@ -175,17 +176,41 @@ async def test_watchers_hear_each_change_that_shows_in_its_order(bench: Bench) -
     assert len(bench.engine.hub) == 0
 
 
-async def test_the_end_that_was_fetched_is_stamped_with_the_next_turn(bench: Bench) -> None:
+async def test_the_end_that_was_fetched_is_stamped_with_the_next_turn_that_is_synced_anyway(bench: Bench) -> None:
     item = await bench.post()
     await bench.do(Change(item.id, Cancel()))
-    bench.engine.stamp(item.id)
-    await bench.engine.step()
+    bench.engine.stamp(item.id, 2)
+    assert (await bench.read(item.id)).fetched_at == 0, "a read does not wait for a sync"
+    await bench.post()
     stamped = await bench.read(item.id)
     assert (stamped.fetched_at, stamped.rev) == (START, 2)
     bench.clock.advance(5)
-    bench.engine.stamp(item.id)
-    await bench.engine.step()
+    bench.engine.stamp(item.id, 2)
+    await bench.post()
     assert (await bench.read(item.id)).fetched_at == START, "the first delivery counts"
+
+
+async def test_a_stamp_waits_a_second_for_a_turn_and_not_for_power(bench: Bench) -> None:
+    item = await bench.post()
+    await bench.do(Change(item.id, Cancel()))
+    bench.engine.stamp(item.id, 2)
+    await bench.engine.step()
+    commits = len(bench.faults.commits)
+    await bench.pass_by(TICK_MS)
+    assert bench.faults.commits[commits:] == [False], "one turn, which loss of power may cost"
+    assert (await bench.read(item.id)).fetched_at == START + TICK_MS
+
+
+async def test_an_end_that_a_retry_took_back_is_not_stamped(bench: Bench) -> None:
+    item = await bench.post()
+    await bench.do(Change(item.id, Cancel()))
+    bench.engine.stamp(item.id, 2)
+    await bench.do(Change(item.id, Retry()))
+    stamped = await bench.read(item.id)
+    assert (stamped.status, stamped.fetched_at) == ("pending", 0)
+    bench.engine.stamp(item.id, 2)
+    await bench.do(Change(item.id, Cancel()))
+    assert (await bench.read(item.id)).fetched_at == 0, "the new end was not told yet"
 
 
 async def test_a_holder_that_loses_its_item_is_told(bench: Bench) -> None:

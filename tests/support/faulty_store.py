@@ -82,6 +82,7 @@ class FaultyTurn:
         self.read_results = turn.read_results
         self.new_ids = turn.new_ids
         self.save = turn.save
+        self.stamp = turn.stamp
         self.next_due = turn.next_due
         self.next_expiry = turn.next_expiry
 

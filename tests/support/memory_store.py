@@ -118,6 +118,14 @@ class MemoryTurn:
             row.result = after.result if ended else self._row(row.seq).result
             self._rows[row.seq] = row
 
+    async def stamp(self, told: Collection[tuple[str, int]]) -> None:
+        """Notes the first delivery of ends."""
+        for item_id, rev in told:
+            for item in self._all():
+                if (item.id, item.rev, item.fetched_at) == (item_id, rev, 0):
+                    row = self._rows[item.seq] = item.copy()
+                    row.fetched_at = self._clock()
+
     async def next_due(self) -> int:
         """When the next item comes due."""
         return min((item.due_at for item in self._later()), default=0)

@@ -133,7 +133,7 @@ class Monitor:
         frames, views = self.session.take_with_views()
         for view in views:
             if view.unfetched:
-                self._engine.stamp(view.id)
+                self._engine.stamp(view.id, view.rev)
         return frames
 
 

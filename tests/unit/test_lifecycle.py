@@ -13,7 +13,6 @@ from leaseway_server.core.events import (
     Event,
     Expire,
     Fail,
-    Fetch,
     GraceEnd,
     LeaseEnd,
     Progress,
@@ -289,7 +288,6 @@ ROWS: dict[str, tuple[Item, Event, dict[str, Any]]] = {
             "updated_at": LATER,
         },
     ),
-    "finished · fetch": (ended("finished"), Fetch(), {"fetched_at": LATER}),
     "pending, not ready · due": (pending(ready=0, due_at=LATER), Due(), {"ready": 1}),
 }
 
@@ -326,8 +324,8 @@ PROTOCOL_ROWS = [
     (OPEN, Expire),
     (TERMINAL - {"finished"}, Retry),
 ]
-OUR_OWN = [(TERMINAL, Fetch), ({"pending"}, Due)]
-"""Stamps that no view shows: they are no rows of the protocol."""
+OUR_OWN = [({"pending"}, Due)]
+"""What no view shows: it is no row of the protocol."""
 
 
 def test_the_table_has_the_protocols_rows_and_no_others() -> None:
@@ -348,21 +346,18 @@ def test_each_row_of_the_table_is_tried_above() -> None:
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL))
-def test_what_has_ended_takes_nothing_but_a_fetch_and_mostly_a_retry(status: str) -> None:
+def test_what_has_ended_takes_nothing_but_mostly_a_retry(status: str) -> None:
     item = ended(status)
     reports: list[Event] = [Progress("1", SOCKET, "box", 1), Renew(SOCKET, "box", 1), Result("1", 1), Result("1", None)]
     others: list[Event] = [claim(), fail(), Release(SOCKET, "box", 1), resume(), SocketLost(SOCKET), LeaseEnd()]
     for event in [*reports, *others, GraceEnd(SOCKET), Cancel(), Expire(), Due()]:
         assert refused(item, event).reason in ("terminal", "not-due")
-    assert after(item, Fetch()).fetched_at == LATER
-    assert refused(after(item, Fetch()), Fetch()).reason == "terminal"
     assert isinstance(apply(item, Retry(), LATER, POLICY), Refusal) == (status == "finished")
 
 
 @pytest.mark.parametrize("item", [pending(), held()])
-def test_what_is_open_takes_no_retry_and_no_fetch(item: Item) -> None:
+def test_what_is_open_takes_no_retry(item: Item) -> None:
     assert refused(item, Retry()).reason == "state"
-    assert refused(item, Fetch()).reason == "state"
 
 
 # ── A post ──────────────────────────────────────────────────────────────────────────────────────────────────────

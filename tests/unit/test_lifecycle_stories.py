@@ -14,7 +14,6 @@ from leaseway_server.core.events import (
     Event,
     Expire,
     Fail,
-    Fetch,
     GraceEnd,
     LeaseEnd,
     Progress,
@@ -47,7 +46,7 @@ events = st.one_of(
     st.builds(LeaseEnd, st.sampled_from([0, NOW])),
     st.builds(GraceEnd, holders),
     st.builds(Resume, holders, names, workers, st.integers(0, 3), st.sampled_from([0, NOW])),
-    st.sampled_from([Cancel(), Expire(), Retry(), Fetch(), Due()]),
+    st.sampled_from([Cancel(), Expire(), Retry(), Due()]),
 )
 times = st.integers(NOW - 5, NOW + 40_000)
 policies = st.builds(Policy, st.just(LEASE), st.sampled_from([0, 15_000]), st.integers(1, 3), st.integers(1, 3))
@@ -90,7 +89,7 @@ def test_any_story_keeps_the_rules(new: NewItem, policy: Policy, story: list[tup
         assert item.failures <= item.max_attempts
         assert item.losses <= policy.max_losses
         assert item.failures + item.losses <= item.attempts - item.attempts_base
-        assert not (item.status in TERMINAL and before.status in TERMINAL) or isinstance(event, Fetch)
+        assert not (item.status in TERMINAL and before.status in TERMINAL)
         if item.status == "failed":
             assert orjson.loads(item.error)["message"]
         if item.status == "dead" != before.status:

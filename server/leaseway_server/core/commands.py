@@ -23,7 +23,7 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One event on one item: a report, a cancel, a stamp. Outcome: `Changed`."""
+    """One event on one item: a report, a cancel. Outcome: `Changed`."""
 
     id: str
     event: Event
@@ -85,9 +85,9 @@ class Read:
 Command: TypeAlias = Post | Change | Ask | Withdraw | ResumeLeases | Drop | Read
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Posted:
-    """The item as committed: `processing` where a waiting claim took it."""
+    """The item as committed: `processing` where a waiting claim took it. It changes until then, and never after."""
 
     item: Item
 

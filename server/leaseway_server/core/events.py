@@ -113,11 +113,6 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
-    """A producer was told the end."""
-
-
-@dataclass(frozen=True, slots=True)
 class Due:
     """Its due time was seen to have passed."""
 
@@ -136,6 +131,5 @@ Event: TypeAlias = (
     | Cancel
     | Expire
     | Retry
-    | Fetch
     | Due
 )

@@ -8,6 +8,8 @@ from hashlib import blake2s
 from typing import Final
 
 ROUNDS: Final = 6
+KNOWN: Final = 65_536
+"""So many pairs are remembered: an item that is worked on is asked for again and again."""
 KEY_BYTES: Final = 16
 _MASK: Final = 0xFFFFFFFF
 
@@ -18,10 +20,35 @@ class IdPermutation:
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
             raise ValueError(f"the key of ids has {len(key)} bytes, not {KEY_BYTES}")
+        self._ids: dict[int, str] = {}
+        self._seqs: dict[str, int] = {}
         self._rounds = [blake2s(bytes([number]), digest_size=4, key=key) for number in range(ROUNDS)]
 
     def id_of(self, seq: int) -> str:
         """The id of a row number."""
+        known = self._ids.get(seq)
+        if known is None:
+            known = self._encrypt(seq)
+            self._remember(seq, known)
+        return known
+
+    def seq_of(self, item_id: str) -> int | None:
+        """The row number of an id, or None where the text is no id that a row could have."""
+        known = self._seqs.get(item_id)
+        if known is None:
+            known = self._decrypt(item_id)
+            if known is not None:
+                self._remember(known, item_id)
+        return known
+
+    def _remember(self, seq: int, item_id: str) -> None:
+        if len(self._ids) >= KNOWN:
+            self._ids.clear()
+            self._seqs.clear()
+        self._ids[seq] = item_id
+        self._seqs[item_id] = seq
+
+    def _encrypt(self, seq: int) -> str:
         left, right = seq >> 32, seq & _MASK
         for keyed in self._rounds:
             digest = keyed.copy()
@@ -29,8 +56,7 @@ class IdPermutation:
             left, right = right, left ^ int.from_bytes(digest.digest(), "big")
         return f"{left << 32 | right:016x}"
 
-    def seq_of(self, item_id: str) -> int | None:
-        """The row number of an id, or None where the text is no id that a row could have."""
+    def _decrypt(self, item_id: str) -> int | None:
         number = _number(item_id)
         if number is None:
             return None

@@ -19,7 +19,6 @@ from leaseway_server.core.events import (
     Event,
     Expire,
     Fail,
-    Fetch,
     GraceEnd,
     LeaseEnd,
     Progress,
@@ -178,10 +177,6 @@ def _outlived(item: Item, _event: Expire, now: int, _policy: Policy) -> bool:
     return 0 < item.expires_at <= now
 
 
-def _not_fetched(item: Item, _event: Fetch, _now: int, _policy: Policy) -> bool:
-    return item.fetched_at == 0
-
-
 def _came_due(item: Item, _event: Due, now: int, _policy: Policy) -> bool:
     return item.ready == 0 and item.due_at <= now
 
@@ -328,12 +323,6 @@ def _retry(item: Item, _event: Retry, now: int, _policy: Policy) -> Item:
     return _requeue(new, "closed", now, now)
 
 
-def _fetch(item: Item, _event: Fetch, now: int, _policy: Policy) -> Item:
-    new = item.copy()
-    new.fetched_at = now
-    return new
-
-
 def _come_due(item: Item, _event: Due, _now: int, _policy: Policy) -> Item:
     new = item.copy()
     new.ready = 1
@@ -419,7 +408,6 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition("cancel", OPEN, Cancel, _always, _cancel),
     Transition("the time to live is over", OPEN, Expire, _outlived, _expire),
     Transition("retry by an administrator", TERMINAL - {"finished"}, Retry, _always, _retry),
-    Transition("the end was fetched", TERMINAL, Fetch, _not_fetched, _fetch),
     Transition("the due time passed", _PENDING, Due, _came_due, _come_due),
 )
 

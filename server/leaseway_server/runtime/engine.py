@@ -8,9 +8,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, TypeVarTuple
 
 from leaseway_server.core.commands import (
     Answer,
@@ -26,7 +25,7 @@ from leaseway_server.core.commands import (
 )
 from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.errors import StoreFull, StoreLost, Unavailable
-from leaseway_server.core.events import Fetch, Progress, Renew, Result
+from leaseway_server.core.events import Progress, Renew, Result
 from leaseway_server.core.lifecycle import loss
 from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
@@ -47,6 +46,7 @@ LATE_MS: Final = 1_500
 TICK_MS: Final = 1_000
 """The engine looks up at least so often: stamps wait no longer, and a pause of the process is noticed by it."""
 
+Told = TypeVarTuple("Told")
 _log = logging.getLogger(__name__)
 
 
@@ -93,7 +93,8 @@ class Engine:
         self._holders = count(1)
         self._waiting: list[Submission] = []
         self._kept: list[Submission] = []
-        self._stamps: list[Submission] = []
+        self._stamps: dict[str, int] = {}
+        self._stamps_due = 0
         self._on_loss: dict[int, Callable[[str, str], None]] = {}
         self._event = asyncio.Event()
         self._looked_at = now
@@ -123,9 +124,14 @@ class Engine:
         self._waiting.append(Submission(command, answer))
         self._event.set()
 
-    def stamp(self, item_id: str) -> None:
-        """A producer was told the item's end. It is noted with the next turn that has anything to do."""
-        self._stamps.append(Submission(Change(item_id, Fetch()), nobody))
+    def stamp(self, item_id: str, rev: int) -> None:
+        """A producer was told the item's end, by the view `rev`.
+
+        It is noted with a turn that is synced anyway, or after a second: nobody is to wait for a sync of it alone.
+        """
+        if not self._stamps:
+            self._stamps_due = self.clock.now() + TICK_MS
+        self._stamps[item_id] = rev
 
     async def ask(self, command: Command) -> Outcome:
         """As `submit`, for a command with one outcome. A caller that is cancelled cancels nothing but its waiting."""
@@ -190,7 +196,7 @@ class Engine:
             self._waiting[:0], self._kept = self._kept, []
         self._event.clear()
         submissions = self._take()
-        sweeps = self._sweeps(now)
+        sweeps = self._sweeps(now, submissions)
         if submissions or sweeps != Sweeps() or self._searching:
             await self._attempt(submissions, sweeps, dispatching=self._claims_open and not self._blocked_until)
             await self._maintain()
@@ -222,10 +228,9 @@ class Engine:
             taken += 1
             size += _bytes(submission.command)
         submissions, self._waiting = self._waiting[:taken], self._waiting[taken:]
-        stamps, self._stamps = self._stamps, []
-        return submissions + stamps
+        return submissions
 
-    def _sweeps(self, now: int) -> Sweeps:
+    def _sweeps(self, now: int, submissions: Sequence[Submission]) -> Sweeps:
         claims = 0 < self._dispatch.next_end() <= now
         if self._blocked_until:
             return Sweeps(claims=claims)
@@ -234,7 +239,13 @@ class Engine:
             leases=self._leases.over(now, SLICE) if now >= self._patient_until else (),
             due=0 < self._minima.due <= now,
             expiry=0 < self._minima.expiry <= now,
+            told=tuple(self._stamps.items()) if self._may_stamp(now, submissions) else (),
         )
+
+    def _may_stamp(self, now: int, submissions: Sequence[Submission]) -> bool:
+        """Whether the turn is synced anyway, or may not wait for one that is."""
+        late = self._stopping or now >= self._stamps_due
+        return bool(self._stamps) and (late or any(map(_writes, submissions)))
 
     def _notice_pause(self, now: int) -> None:
         """Where the process itself stood still, live sockets are asked before their leases are swept (§7.3)."""
@@ -262,7 +273,7 @@ class Engine:
             self._after_commit(work)
 
     async def _turn(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> TurnWork:
-        durable = self._searching or sweeps != Sweeps() or not all(map(_light, submissions))
+        durable = self._searching or sweeps.pressing or not all(map(_light, submissions))
         async with self._store.turn(durable=durable) as turn:
             work = TurnWork(turn, self.queue, self._dispatch, self._leases, self._start, self._pending)
             await work.run(submissions, sweeps, dispatching=dispatching, claims_open=self._claims_open)
@@ -272,6 +283,9 @@ class Engine:
             )
             await turn.commit()
         self._minima = minima
+        for item_id, rev in sweeps.told:
+            if self._stamps[item_id] == rev:
+                del self._stamps[item_id]
         return work
 
     def _after_commit(self, work: TurnWork) -> None:
@@ -282,25 +296,22 @@ class Engine:
         for _, after in changes:
             later = after.due_at if after.status == "pending" and not after.ready else 0
             self._minima.include(later, 0 if after.terminal else after.expires_at)
-        for answer, finish in work.outcomes:
-            self._tell(answer, finish())
+        for answer, outcome in work.outcomes:
+            self._tell(answer, outcome)
         for before, after in changes:
             if before is not None and before.holder in self._on_loss and (reason := loss(before, after)):
-                self._safely(partial(self._on_loss[before.holder], after.id, reason))
+                self._tell(self._on_loss[before.holder], after.id, reason)
         shown = (after for before, after in changes if before is None or before.rev != after.rev)
-        self._safely(partial(self.hub.publish, shown, work.now))
-
-    def _tell(self, answer: Answer, outcome: Outcome) -> None:
-        self._safely(partial(answer, outcome))
+        self._tell(self.hub.publish, shown, work.now)
 
     def _said(self, event: str, **more: object) -> dict[str, object]:
         """What a line of the log says beside its text."""
         return {"event": event, "queue": self.queue.name, **more}
 
-    def _safely(self, tell: Callable[[], None]) -> None:
+    def _tell(self, who: Callable[[*Told], None], *what: *Told) -> None:
         """A fault of one who is told must not keep it from the others, nor end the engine."""
         try:
-            tell()
+            who(*what)
         except Exception:  # noqa: BLE001  Whatever it was, it is told in the log.
             _log.exception("an answer could not be given", extra=self._said("answer.failed"))
 
@@ -374,13 +385,15 @@ def _was_pending(before: Item | None) -> bool:
 
 
 def _must_be_done(command: Command) -> bool:
-    """A lost socket and a stamp: nobody would say them again."""
-    return isinstance(command, Drop) or (isinstance(command, Change) and isinstance(command.event, Fetch))
+    """A lost socket: nobody would say it again."""
+    return isinstance(command, Drop)
 
 
 def _light(submission: Submission) -> bool:
-    """Whether loss of power may cost it: progress, renewals and stamps (PROTOCOL.md §7.1), and what only reads."""
+    """Whether loss of power may cost it: progress and renewals (PROTOCOL.md §7.1), and what only reads."""
     command = submission.command
-    return isinstance(command, Read) or (
-        isinstance(command, Change) and isinstance(command.event, Progress | Renew | Fetch)
-    )
+    return isinstance(command, Read) or (isinstance(command, Change) and isinstance(command.event, Progress | Renew))
+
+
+def _writes(submission: Submission) -> bool:
+    return isinstance(submission.command, Post | Change) and not _light(submission)

@@ -5,7 +5,7 @@ and saves what changed, once. It commits nothing and answers nobody: `outcomes` 
 after the commit.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,12 +62,21 @@ def nobody(_outcome: Outcome) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sweeps:
-    """What the engine saw to be over before the turn: leases by id, the others by a look at their minimum."""
+    """What the engine saw to be over before the turn: leases by id, the others by a look at their minimum.
+
+    `told` are ends that producers were told, (id, rev) each.
+    """
 
     claims: bool = False
     leases: tuple[str, ...] = ()
     due: bool = False
     expiry: bool = False
+    told: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def pressing(self) -> bool:
+        """Whether there is more than ends that were told, which loss of power may cost."""
+        return self.claims or bool(self.leases) or self.due or self.expiry
 
 
 class TurnWork:
@@ -77,7 +86,7 @@ class TurnWork:
         self, turn: Turn, queue: Queue, dispatch: Dispatch, leases: Leases, start: Start, pending: int
     ) -> None:
         self.now = 0
-        self.outcomes: list[tuple[Answer, Callable[[], Outcome]]] = []
+        self.outcomes: list[tuple[Answer, Outcome]] = []
         self._turn = turn
         self._queue = queue
         self._policy = queue.policy
@@ -87,7 +96,7 @@ class TurnWork:
         self._start = start
         self._before: dict[str, Item] = {}
         self._items: dict[str, Item] = {}
-        self._new: dict[str, Item] = {}
+        self._new: dict[str, Posted] = {}
         self._posts: dict[Submission, tuple[int, str]] = {}
         self._resumed: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
@@ -110,7 +119,7 @@ class TurnWork:
 
     def changes(self) -> list[tuple[Item | None, Item]]:
         """What changed, as (before, after); before is None for a new item."""
-        changed: list[tuple[Item | None, Item]] = [(None, item) for item in self._new.values()]
+        changed: list[tuple[Item | None, Item]] = [(None, posted.item) for posted in self._new.values()]
         changed.extend(self._changed())
         return changed
 
@@ -132,6 +141,8 @@ class TurnWork:
                     named.update(item_id for item_id, _ in command.leases)
                 case Drop():
                     named.update(self._leases.of_holder(command.holder))
+        if sweeps.told:
+            await self._turn.stamp(sweeps.told)
         if named:
             self._before = await self._turn.load(named)
             self._items = dict(self._before)
@@ -144,17 +155,17 @@ class TurnWork:
 
     def _do(self, submission: Submission) -> None:
         try:
-            finish = self._start_command(submission)
+            outcome = self._carry_out(submission)
         except Refused as refused:
-            finish = _always(Failed(refused))
-        if finish is not None:
-            self.outcomes.append((submission.answer, finish))
+            outcome = Failed(refused)
+        if outcome is not None:
+            self.outcomes.append((submission.answer, outcome))
 
-    def _start_command(self, submission: Submission) -> Callable[[], Outcome] | None:
+    def _carry_out(self, submission: Submission) -> Outcome | None:
         command = submission.command
         match command:
             case Change():
-                return _always(self._change(command.id, command.event))
+                return self._change(command.id, command.event)
             case Post():
                 return self._post(command, *self._posts[submission])
             case Ask():
@@ -163,15 +174,15 @@ class TurnWork:
             case Read():
                 found = Found(now=self.now)
                 self._reads.append((command, found))
-                return lambda: found
+                return found
             case ResumeLeases():
-                return _always(Resumed(tuple(self._resume(command, *lease) for lease in command.leases)))
+                return Resumed(tuple(self._resume(command, *lease) for lease in command.leases))
             case Withdraw():
                 self._withdraw(command)
-                return _always(Done())
+                return Done()
             case Drop():
                 self._drop(command.holder)
-                return _always(Done())
+                return Done()
 
     def _change(self, item_id: str, event: Event) -> Changed:
         item = self._items.get(item_id)
@@ -185,15 +196,16 @@ class TurnWork:
 
     def _put(self, item: Item) -> None:
         self._items[item.id] = item
-        if item.id in self._new:
-            self._new[item.id] = item
+        if self._new and (posted := self._new.get(item.id)):
+            posted.item = item
 
-    def _post(self, command: Post, seq: int, item_id: str) -> Callable[[], Outcome]:
+    def _post(self, command: Post, seq: int, item_id: str) -> Posted:
         if self._pending + len(self._new) >= self._queue.max_pending:
             raise LimitReached(f"{self._queue.max_pending} items wait already, which is all that the queue takes")
         item = create(command.new, item_id, seq, self.now, self._policy)
-        self._new[item_id] = self._items[item_id] = item
-        return lambda: Posted(self._items[item_id])  # As committed: a waiting claim may take it in this turn.
+        self._items[item_id] = item
+        posted = self._new[item_id] = Posted(item)
+        return posted
 
     def _ask(self, ask: Ask, answer: Answer) -> None:
         ask.until = self.now + ask.wait_ms if ask.wait_ms else 0
@@ -214,7 +226,7 @@ class TurnWork:
                 self._end(ask)
 
     def _end(self, ask: Ask) -> None:
-        self.outcomes.append((self._dispatch.remove(ask), _always(Empty())))
+        self.outcomes.append((self._dispatch.remove(ask), Empty()))
 
     def _drop(self, holder: int) -> None:
         for ask in self._dispatch.of_holder(holder):
@@ -235,7 +247,7 @@ class TurnWork:
         if sweeps.expiry:
             self._sweep_rows(await self._turn.outlived(self.now, SLICE), Expire())
         for answer in self._dispatch.end(self.now):
-            self.outcomes.append((answer, _always(Empty())))
+            self.outcomes.append((answer, Empty()))
 
     def _sweep_rows(self, rows: Iterable[Item], event: Event) -> None:
         for item in rows:
@@ -318,7 +330,7 @@ class TurnWork:
         after = apply(item, Claim(ask.holder, ask.user, ask.worker), self.now, self._policy)
         assert isinstance(after, Item), f"{item.id} was claimable and is not"
         self._put(after)
-        self.outcomes.append((self._dispatch.take(ask, len(after.body)), _always(Handed(after))))
+        self.outcomes.append((self._dispatch.take(ask, len(after.body)), Handed(after)))
         if self._dispatch.has_enough(ask):
             self._end(ask)
 
@@ -342,11 +354,7 @@ class TurnWork:
 
     async def _save(self) -> None:
         if self._new:
-            await self._turn.insert(list(self._new.values()))
+            await self._turn.insert([posted.item for posted in self._new.values()])
         changed = self._changed()
         if changed:
             await self._turn.save(changed)
-
-
-def _always(outcome: Outcome) -> Callable[[], Outcome]:
-    return lambda: outcome

@@ -58,6 +58,11 @@ class Turn(Protocol):
         """Changed items as (before, after); a `result` that is new in `after` is stored."""
         ...
 
+    async def stamp(self, told: Collection[tuple[str, int]]) -> None:
+        """Notes that a producer was told these ends, (id, rev) each: where the item is still at that `rev`, and where
+        it is the first time, `fetched_at` becomes the present."""
+        ...
+
     async def next_due(self) -> int:
         """When the next item that is not ready comes due; 0 where there is none."""
         ...

@@ -74,7 +74,7 @@ async def get_item(request: Request) -> Response:
     if watcher.newest is not None and watcher.newest.rev > view.rev:
         view = watcher.newest
     if view.unfetched:
-        served.engine.stamp(item_id)
+        served.engine.stamp(item_id, view.rev)
     return Response(view.encoded, media_type="application/json")
 
 

@@ -36,6 +36,9 @@ INSERT INTO body (seq, value) VALUES (?, ?);
 -- name: insert_result
 INSERT INTO result (seq, value) VALUES (?, ?);
 
+-- name: stamp
+UPDATE item SET fetched_at = ? WHERE seq = ? AND rev = ? AND fetched_at = 0;
+
 -- name: next_due
 SELECT min(due_at) FROM item WHERE ready = 0 AND status = 'pending';
 

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Seque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import lru_cache
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, ne
 from pathlib import Path
 from typing import Final
 
@@ -64,7 +65,6 @@ RESERVE: Final = 10_000
 PICK_CHARACTERS: Final = 4 * 1024 * 1024
 """A pick ends with the body that makes it so long: a slice of large items must not hold up anybody."""
 CHECKPOINT_FRAMES: Final = 1_000
-KNOWN_IDS: Final = 65_536
 _NO_SPACE: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY})
 _LOST: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN})
 
@@ -123,8 +123,8 @@ class SqliteStore:
         self._reserving = 0
         self.epoch = epoch
         ids = IdPermutation(id_key)
-        self.id_of = lru_cache(KNOWN_IDS)(ids.id_of)
-        self.seq_of = lru_cache(KNOWN_IDS)(ids.seq_of)
+        self.id_of = ids.id_of
+        self.seq_of = ids.seq_of
 
     @classmethod
     def open(cls, path: Path, clock: Callable[[], int]) -> "SqliteStore":
@@ -309,14 +309,21 @@ class SqliteTurn:
 
     async def save(self, changes: Sequence[tuple[Item, Item]]) -> None:
         """Changed items: of each only the columns that differ, so that no index is written for nothing."""
-        by_columns: dict[tuple[str, ...], list[list[object]]] = {}
+        alike: dict[tuple[bool, ...], list[list[object]]] = {}
         for before, after in changes:
-            names, values = _difference(before, after)
-            if names:
-                by_columns.setdefault(names, []).append([*values, after.seq])
-        for names, rows in by_columns.items():
-            self._executemany(_update(names), rows)
+            values = _values(after)
+            differs = tuple(map(ne, _values(before), values))
+            alike.setdefault(differs, []).append([*compress(values, differs), after.seq])
+        for differs, rows in alike.items():
+            if any(differs):
+                self._executemany(_update(differs), rows)
         self._save_results([after for before, after in changes if after.status == "finished" != before.status])
+
+    async def stamp(self, told: Collection[tuple[str, int]]) -> None:
+        """Notes the first delivery of ends."""
+        now = self._store.clock()
+        rows = [(now, self._store.seq_of(item_id), rev) for item_id, rev in told]
+        self._executemany(SQL["stamp"], rows)
 
     async def next_due(self) -> int:
         """When the next item comes due."""
@@ -342,16 +349,7 @@ def _numbers(seqs: Collection[int] | Iterator[int]) -> str:
     return orjson.dumps(list(seqs)).decode()
 
 
-def _difference(before: Item, after: Item) -> tuple[tuple[str, ...], list[object]]:
-    names, values = [], []
-    for name, old, new in zip(COLUMNS, _values(before), _values(after), strict=True):
-        if old != new:
-            names.append(name)
-            values.append(new)
-    return tuple(names), values
-
-
 @lru_cache(512)
-def _update(names: tuple[str, ...]) -> str:
-    # The names are members of COLUMNS, never a client's.
-    return f"UPDATE item SET {', '.join(f'{name} = ?' for name in names)} WHERE seq = ?"  # noqa: S608
+def _update(differs: tuple[bool, ...]) -> str:
+    """Writes the columns that differ."""
+    return f"UPDATE item SET {', '.join(f'{name} = ?' for name in compress(COLUMNS, differs))} WHERE seq = ?"  # noqa: S608
