@@ -37,6 +37,8 @@ from leaseway_server.web.traced import Traced
 STOP_SECONDS = 2
 """So long after the drain (3 s) a planned stop waits for clients that take or answer nothing: it is over within 6 s."""
 REFRESH_SECONDS = 1.0
+YOUNG_OBJECTS = 20_000
+"""So many new objects, and Python looks for cycles among them. Nearly all of ours die before, by being let go of."""
 
 _log = logging.getLogger("leaseway_server")
 
@@ -198,6 +200,7 @@ async def _run(config: Config) -> int:
     running = Running(config)
     gc.collect()
     gc.freeze()  # What is there by now stays: Python need not look through it for cycles again and again.
+    gc.set_threshold(YOUNG_OBJECTS, 20, 20)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, running.stop)
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, running.reload)

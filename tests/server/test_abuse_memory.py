@@ -10,19 +10,18 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
+from leaseway_server.core.conversation import Conversation
+from leaseway_server.web.http_protocol import HttpProtocol
 from leaseway_server.web.protocol import SocketProtocol
+from leaseway_server.web.socket import Socket
 from support.matrix import Caller, Line
 from support.raw import TEXT, raw_socket
 from support.server import running_server
 
+OURS = (SocketProtocol, HttpProtocol, Socket, Conversation)
 LARGE = json.dumps({"result": {"id": "0123456789abcdef", "value": "x" * 900_000}}).encode()
 
 
-@pytest.mark.xfail(
-    reason="a closed socket hangs in cycles: its scope, its callback, its session and the parsers hold it"
-)
 async def test_closed_sockets_leave_no_cycles(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server, Line(server.base_url) as line:
         gc.collect()
@@ -39,7 +38,7 @@ async def test_closed_sockets_leave_no_cycles(tmp_path: Path) -> None:
                     await line.ask("GET", "/_health", Caller())
             for _ in range(20):  # What it has to do for their end is done soon after.
                 await line.ask("GET", "/_health", Caller())
-            left = Counter(type(each).__name__ for each in gc.get_objects() if isinstance(each, SocketProtocol))
+            left = Counter(type(each).__name__ for each in gc.get_objects() if isinstance(each, OURS))
         finally:
             gc.enable()
-        assert left == {}
+        assert left == {"HttpProtocol": 1}, "the connection that asks"

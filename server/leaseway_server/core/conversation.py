@@ -6,8 +6,7 @@ be sent is taken by `take`. Only waiting claims are answered out of order (PROTO
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
 import orjson
@@ -36,7 +35,7 @@ class Exchange:
     ordered: bool = True
     left: int = 1
     """How many outcomes its command still has."""
-    messages: list[bytes] = field(default_factory=list)
+    messages: tuple[bytes, ...] = ()
 
 
 class Conversation(ABC):
@@ -64,7 +63,9 @@ class Conversation(ABC):
         except JsonRefused as refused:
             self._refuse(Exchange("", left=0), BadJson(str(refused)))
             return []
-        return list(self._message(value, outer=True))
+        said: list[Exchange] = []
+        self._message(value, said, outer=True)
+        return said
 
     def settle(self, exchange: Exchange, outcome: Outcome) -> None:
         """Takes an outcome of the exchange's command."""
@@ -81,7 +82,6 @@ class Conversation(ABC):
         messages = self._take_messages()
         return frames(messages, self.batches, self.queue.limits.message_bytes)
 
-    @property
     def weight(self) -> int:
         """How many bytes wait to be taken."""
         return self._weight
@@ -97,8 +97,8 @@ class Conversation(ABC):
         return len(self._outgoing) + len(self._waiting)
 
     @abstractmethod
-    def _handle(self, verb: str, value: Json, exchange: Exchange) -> Iterator[Exchange]:
-        """Fills in the exchange of a known verb other than `hello` and `batch`, and yields what is to be submitted."""
+    def _handle(self, verb: str, value: Json, exchange: Exchange, said: list[Exchange]) -> None:
+        """Fills in the exchange of a known verb but `hello` and `batch`; what is to be submitted joins `said`."""
 
     @abstractmethod
     def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
@@ -107,38 +107,38 @@ class Conversation(ABC):
     def _greet(self, hello: Members) -> None:  # noqa: B027  Most sockets want nothing more of a greeting.
         """Takes what a `hello` says to this kind of socket alone."""
 
-    def _message(self, value: Json, *, outer: bool) -> Iterator[Exchange]:
+    def _message(self, value: Json, said: list[Exchange], *, outer: bool) -> None:
         exchange = Exchange("")
         try:
             members = an_object(value, "a message")
             exchange.ref = _ref(members)
             exchange.verb = verb = self._verb(members)
             if verb == "batch":
-                yield from self._batch(members[verb], outer)
+                self._batch(members[verb], said, outer=outer)
             elif verb == "hello":
                 self._hello(exchange, an_object(members[verb], "hello"))
             else:
-                yield from self._handle(verb, members[verb], exchange)
+                self._handle(verb, members[verb], exchange, said)
         except Refused as refused:
             exchange.left = 0
             self._refuse(exchange, refused)
 
     def _verb(self, members: Members) -> str:
-        known = self.verbs & members.keys()
+        known = [name for name in members if name in self.verbs]
         if len(known) == 1:
-            return next(iter(known))
+            return known[0]
         if known:
             raise BadMessage(f"a message has one verb, and here are {', '.join(sorted(known))}")
         raise BadMessage(f"no known verb; here are known: {', '.join(sorted(self.verbs))}")
 
-    def _batch(self, value: Json, outer: bool) -> Iterator[Exchange]:
+    def _batch(self, value: Json, said: list[Exchange], *, outer: bool) -> None:
         if not outer or not isinstance(value, list):
             raise BadMessage("a batch must be an array of messages, and none of them a batch")
         if len(value) > self.queue.limits.batch:
             raise LimitReached(f"a batch has at most {self.queue.limits.batch} messages, and here are {len(value)}")
         self.heard += max(0, len(value) - 1)
         for message in value:
-            yield from self._message(message, outer=False)
+            self._message(message, said, outer=False)
 
     def _hello(self, exchange: Exchange, hello: Members) -> None:
         self.worker = name_of(hello, "worker")
@@ -180,7 +180,10 @@ class Conversation(ABC):
 
     def _say_encoded(self, exchange: Exchange, message: bytes) -> None:
         self._weight += len(message)
-        (exchange.messages if exchange.ordered else self._outgoing).append(message)
+        if exchange.ordered:
+            exchange.messages += (message,)
+        else:
+            self._outgoing.append(message)
 
     def _take_messages(self) -> list[bytes]:
         messages, self._outgoing = self._outgoing, []

@@ -9,6 +9,7 @@ from leaseway_server.core.model import NewItem
 from leaseway_server.core.queue import META_LIMIT, Queue, check_in
 
 PRIORITY: Final = 100
+_OPTIONS: Final = frozenset({"priority", "delayMs", "dueAt", "ttlMs", "maxAttempts", "meta"})
 
 
 def parse_post(value: Json, queue: Queue, user: str) -> NewItem:
@@ -19,6 +20,8 @@ def parse_post(value: Json, queue: Queue, user: str) -> NewItem:
     if "delayMs" in body and "dueAt" in body:
         raise BadMessage("delayMs and dueAt are both there; give one of them", path="/dueAt")
     item = check_in(required(body, "item"), queue.schemas.item, queue.limits.value_bytes, "the item", "/item")
+    if _OPTIONS.isdisjoint(body):
+        return NewItem(item, user)
     return NewItem(
         body=item,
         posted_by=user,

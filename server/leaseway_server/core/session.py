@@ -4,7 +4,7 @@ What the socket holds is not decided here: that is read from the committed lease
 it claimed an item, so that a client which sends no `attempts` is fenced all the same.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import ClassVar, Final
 
@@ -54,7 +54,7 @@ class WorkSession(Conversation):
     def _greet(self, hello: Members) -> None:
         self._wants_cancel = flag(hello, "cancel", default=False)
 
-    def _handle(self, verb: str, value: Json, exchange: Exchange) -> Iterator[Exchange]:
+    def _handle(self, verb: str, value: Json, exchange: Exchange, said: list[Exchange]) -> None:
         if verb == "claim":
             ask = parse_ask(value, self.queue, self.holder, self.user, self.worker)
             exchange.command = ask
@@ -69,7 +69,7 @@ class WorkSession(Conversation):
             if isinstance(value, dict) and isinstance(value.get("id"), str):
                 exchange.id = str(value["id"])  # An `error` names the item too.
             exchange.command = parse_report(verb, value, self.queue, self._reporter)
-        yield self._begin(exchange)
+        said.append(self._begin(exchange))
 
     def _park(self, exchange: Exchange) -> None:
         """Counts the claims that wait."""

@@ -22,33 +22,20 @@ def encode_view(item: Item, now: int) -> bytes:
 
     A finished item must carry its `result` (`Turn.results`).
     """
-    return orjson.dumps(
-        {
-            "type": "status",
-            "id": item.id,
-            "status": item.status,
-            "postedBy": item.posted_by or None,
-            "postedAt": item.posted_at,
-            "updatedAt": item.updated_at,
-            "finishedAt": item.finished_at or None,
-            "attempts": item.attempts,
-            "progress": json_or_null(item.progress),
-            "result": json_or_null(item.result),
-            "error": json_or_null(item.error),
-            "rev": item.rev,
-            "label": label(item, now),
-            "dueAt": item.due_at,
-            "startedAt": item.started_at or None,
-            "worker": item.worker or None,
-            "priority": -item.rank,
-            "key": None,
-            "failures": item.failures,
-            "losses": item.losses,
-            "maxAttempts": item.max_attempts,
-            "expiresAt": item.expires_at or None,
-            "meta": json_or_null(item.meta),
-        }
-    )
+    # Written out: a view is made for every change of every item, and a dictionary for each costs twice as much.
+    return (
+        f'{{"type":"status","id":"{item.id}","status":"{item.status}","postedBy":{_text_or_null(item.posted_by)},'
+        f'"postedAt":{item.posted_at},"updatedAt":{item.updated_at},"finishedAt":{item.finished_at or "null"},'
+        f'"attempts":{item.attempts},"progress":{item.progress or "null"},"result":{item.result or "null"},'
+        f'"error":{item.error or "null"},"rev":{item.rev},"label":"{label(item, now)}","dueAt":{item.due_at},'
+        f'"startedAt":{item.started_at or "null"},"worker":{_text_or_null(item.worker)},"priority":{-item.rank},'
+        f'"key":null,"failures":{item.failures},"losses":{item.losses},"maxAttempts":{item.max_attempts},'
+        f'"expiresAt":{item.expires_at or "null"},"meta":{item.meta or "null"}}}'
+    ).encode()
+
+
+def _text_or_null(text: str) -> str:
+    return orjson.dumps(text).decode() if text else "null"
 
 
 def encode_item(item: Item, lease_ms: int) -> bytes:

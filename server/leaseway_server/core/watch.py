@@ -124,15 +124,20 @@ class MonitorSession(Conversation):
         self._unread: deque[str] = deque()
         self._reading = False
 
+    def close(self) -> None:
+        """The socket is gone: nobody watches here any more."""
+        for item_id in self.watching:
+            self._unwatch(item_id)
+        self._watch = self._unwatch = _nobody
+
     def offer(self, view: View) -> None:
         """The hub has a change of an item that this socket named."""
         if self._sees(view.posted_by):
             self.watching.offer(view)
 
-    @property
     def weight(self) -> int:
         """How many bytes wait to be taken, views included."""
-        return super().weight + self.watching.weight
+        return self._weight + self.watching.weight
 
     def _sees(self, posted_by: str) -> bool:
         return self.queue.shows(posted_by, self._user, self._rights)
@@ -144,12 +149,12 @@ class MonitorSession(Conversation):
         messages.extend(view.encoded for view in views)
         return frames(messages, self.batches, self.queue.limits.message_bytes), views
 
-    def _handle(self, verb: str, value: Json, exchange: Exchange) -> Iterator[Exchange]:
+    def _handle(self, verb: str, value: Json, exchange: Exchange, said: list[Exchange]) -> None:
         if verb == "post":
-            yield self._begin(self._post(value, exchange))
+            said.append(self._begin(self._post(value, exchange)))
         elif verb == "subscribe":
             self._subscribe(_ids(value, verb, self.queue))
-            yield from self.read_on(exchange)
+            said += self.read_on(exchange)
         else:
             for item_id in _ids(value, verb, self.queue):
                 self._forget(item_id)
@@ -225,6 +230,10 @@ class MonitorSession(Conversation):
                 self._forget(item_id)  # Unknown ids are ignored, and cost nothing.
             elif item_id in self.watching:
                 self.watching.answer(view_of(item, found.now))
+
+
+def _nobody(_item_id: str) -> None:
+    """Watches nothing."""
 
 
 def view_of(item: Item, now: int) -> View:

@@ -98,6 +98,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._came()
         self._uncount()
         super().handle_websocket_upgrade()
+        del self.parser  # It holds this object, which is not needed any more.
 
     def send_400_response(self, msg: str) -> None:
         """The parser gave up: a fault in the request, or more than we take."""

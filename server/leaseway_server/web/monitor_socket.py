@@ -46,11 +46,10 @@ class MonitorSocket(Socket):
         """The ends that went out for the first time are stamped: their retention counts from now. Then more is read."""
         for view in self._sending:
             if view.unfetched:
-                self.served.engine.stamp(view.id)
+                self.served.engine.stamp(view.id, view.rev)
         for exchange in self.session.read_on():
             self.submit(exchange)
 
     def gone(self) -> None:
         """Nobody watches here any more."""
-        for item_id in self.session.watching:
-            self._hub.unwatch(item_id, self)
+        self.session.close()

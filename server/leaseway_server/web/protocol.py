@@ -1,19 +1,24 @@
 """The WebSocket protocol of uvicorn (sans-I/O `websockets`), with a shorter way for text frames, and an end for peers
 that are gone or do not read.
 
-The short way is the ASGI extension `leaseway.wire`: text frames go to a callback as they come, instead of through a
-queue, a task and a stop of reading for each; and what is to be said at one moment goes out in one write. Handshake,
-close and disconnect stay ASGI's.
+The short way is the ASGI extension `leaseway.wire`: texts go to a callback as they come, all of one read at once,
+instead of through a queue, a task and a stop of reading for each; and what is to be said at one moment goes out in one
+write. Handshake, close and disconnect stay ASGI's.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final, cast
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, cast
 
 from uvicorn._types import ASGIReceiveEvent
+from uvicorn.config import Config
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame, Opcode
+from uvicorn.server import ServerState
+from websockets.frames import Frame
 from websockets.http11 import Request
+
+from leaseway_server.web.frames import FrameCutter, text_frames
 
 EXTENSION: Final = "leaseway.wire"
 LATE_SECONDS: Final = 1.0
@@ -24,14 +29,47 @@ TOO_MANY: Final = 1008
 FRAGMENTS: Final = 1_024
 """A message may come in so many frames: of 1 KiB each at the usual limit."""
 
+OnTexts: TypeAlias = Callable[[list[bytes]], None]
+
 
 class SocketProtocol(WebSocketsSansIOProtocol):
     """One connection."""
 
-    _on_text: Callable[[bytes], None] | None = None
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._cutter = FrameCutter(self.conn)
+        self._on_texts: OnTexts | None = None
+        self._served = False
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came. A handshake that the library does not read to its end (too long) is answered all the same."""
+        """Bytes came. The handshake comes first and alone, in one piece: uvicorn has read it before."""
+        if not self.handshake_initiated:
+            self._shake_hands(data)
+            return
+        texts: list[bytes] = []
+        for plain, piece in self._cutter.cut(data):
+            if not plain:
+                self._hand_over(texts)
+                texts = []
+                super().data_received(piece)
+            elif self._is_utf8(piece):
+                texts.append(piece)
+            else:
+                break
+        self._hand_over(texts)
+
+    def _hand_over(self, texts: list[bytes]) -> None:
+        if texts and self._on_texts is not None and not self.close_sent:
+            self._on_texts(texts)
+
+    def _shake_hands(self, data: bytes) -> None:
+        """A handshake that the library does not read to its end (too long) is answered all the same."""
         super().data_received(data)
         if not self.handshake_initiated and self.conn.handshake_exc is not None:
             self.handshake_initiated = True
@@ -42,18 +80,20 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """The handshake; the application finds this connection in its scope."""
         super().handle_connect(event)
         if not self.close_sent:  # A refused handshake has no scope.
+            self._served = True
             extensions = cast(dict[str, object], self.scope["extensions"])
             extensions[EXTENSION] = self
 
-    def attach(self, on_text: Callable[[bytes], None]) -> None:
-        """From now on each text frame (valid UTF-8) is given to `on_text`; those that came before are given first."""
-        self._on_text = on_text
+    def attach(self, on_texts: OnTexts) -> None:
+        """From now on texts (valid UTF-8) are given to `on_texts`, those that came before first."""
+        self._on_texts = on_texts
+        self._cutter.plain = True
         queued: list[ASGIReceiveEvent] = []
         while not self.queue.empty():
             queued.append(self.queue.get_nowait())
         for event in queued:
             if event["type"] == "websocket.receive" and isinstance(text := event.get("text"), str):
-                on_text(text.encode())
+                on_texts([text.encode()])
             else:
                 self.queue.put_nowait(event)
         if self.read_paused and self.queue.empty():
@@ -78,23 +118,32 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def send_receive_event_to_app(self) -> None:
         """A whole message came."""
-        if self._on_text is None or self.curr_msg_data_type != "text" or self.close_sent:
+        if self._on_texts is None or self.curr_msg_data_type != "text" or self.close_sent:
             super().send_receive_event_to_app()
             return
         data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
         self.frames = []
-        if not data.isascii() and not _is_utf8(data):
+        if self._is_utf8(data):
+            self._on_texts([data])
+
+    def _is_utf8(self, data: bytes) -> bool:
+        """Whether it is; where not, the connection ends."""
+        if data.isascii():
+            return True
+        try:
+            data.decode()
+        except UnicodeDecodeError:
             self.conn.fail(INVALID_UTF8, "invalid UTF-8")
             self.handle_parser_exception()
-            return
-        self._on_text(data)
+            return False
+        return True
 
-    async def write(self, messages: Sequence[bytes]) -> None:
+    async def write(self, messages: list[bytes]) -> None:
         """Sends text frames in one write, once the peer takes more. Raises `ClientDisconnected`."""
         await self.writable.wait()
         if self.disconnected or self.close_sent or self.transport.is_closing():
             raise ClientDisconnected
-        self.transport.write(b"".join([Frame(Opcode.TEXT, message).serialize(mask=False) for message in messages]))
+        self.transport.write(text_frames(messages))
 
     def keepalive_timeout(self) -> None:
         """No pong came. The connection is cut, not closed: a close would wait for the peer to read what is buffered."""
@@ -116,13 +165,21 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     async def run_asgi(self) -> None:
         """Runs the application; a peer that does not take the end is cut off after a while."""
         await super().run_asgi()
+        self._served = False
+        self._let_go()
         if not self.disconnected:
             self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        super().connection_lost(exc)
+        self._let_go()
 
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    def _let_go(self) -> None:
+        """Cuts the cycles in which this object stands once all is over: what is closed is freed at once, however large
+        its last message was, and not when Python next looks for cycles."""
+        if self.disconnected and not self._served:
+            self._on_texts = None
+            self.conn.parser.close()
+            if hasattr(self, "scope"):
+                cast(dict[str, object], self.scope["extensions"]).pop(EXTENSION, None)

@@ -72,7 +72,7 @@ class Socket(ABC):
         try:
             # Frames come in the transport's context; what is logged of them belongs to this connection.
             context = copy_context()
-            self._wire.attach(lambda text: context.run(self._take, text))
+            self._wire.attach(lambda texts: context.run(self._take, texts))
             while (event := await self._receive())["type"] != "websocket.disconnect":
                 self._close_soon(BINARY, "messages are text frames")
             code = event.get("code")
@@ -111,8 +111,9 @@ class Socket(ABC):
 
     def wake(self) -> None:
         """There is something to write."""
-        self._idle.clear()
-        self._wake.set()
+        if not self._wake.is_set():
+            self._idle.clear()
+            self._wake.set()
 
     @abstractmethod
     def frames(self) -> list[bytes]:
@@ -126,21 +127,24 @@ class Socket(ABC):
     def gone(self) -> None:
         """The socket ended."""
 
-    def _take(self, text: bytes) -> None:
-        """A text frame came. Once the socket closes nothing is taken any more."""
-        if self._closing is not None:
-            return
-        heard, bad = self.session.heard, self.session.bad
-        try:
-            for exchange in self.session.receive(text):
-                self.submit(exchange)
-        except Exception:  # noqa: BLE001  A fault in one message ends its socket and no other.
-            _log.exception("a socket failed", extra={"event": "socket.failed", **self._said})
-            self._close_soon(FAULT, "the server failed at this message")
-        if self.session.has_outgoing:
+    def _take(self, texts: list[bytes]) -> None:
+        """Texts came. Once the socket closes nothing is taken any more."""
+        session = self.session
+        heard, bad, size = session.heard, session.bad, 0
+        for text in texts:
+            if self._closing is not None:
+                return
+            size += len(text)
+            try:
+                for exchange in session.receive(text):
+                    self.submit(exchange)
+            except Exception:  # noqa: BLE001  A fault in one message ends its socket and no other.
+                _log.exception("a socket failed", extra={"event": "socket.failed", **self._said})
+                self._close_soon(FAULT, "the server failed at this message")
+        if session.has_outgoing:
             self.wake()
         self._hold_back()
-        passed = self._meter.passed(self.session.heard - heard, len(text), self.session.bad - bad, self._now())
+        passed = self._meter.passed(session.heard - heard, size, session.bad - bad, self._now())
         if passed:
             self._close_soon(TOO_MUCH, passed)
 
@@ -151,7 +155,7 @@ class Socket(ABC):
 
     def weigh(self) -> None:
         """Closes where more waits to be taken than a socket may cost."""
-        if self.session.weight > MOST_BYTES:
+        if self.session.weight() > MOST_BYTES:
             self._close_soon(TOO_SLOW, "what is sent is not read")
 
     def _answered(self, exchange: Exchange, outcome: Outcome) -> None:
