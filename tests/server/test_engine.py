@@ -25,7 +25,7 @@ from leaseway_server.core.commands import (
 from leaseway_server.core.events import Cancel, Progress, Release, Renew, Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime import engine as engine_module
-from leaseway_server.runtime import turn as turn_module
+from leaseway_server.runtime import hand_out as hand_out_module
 from support.bench import Bench, claim, open_bench
 from support.clock import START
 from support.model import LEASE
@@ -256,7 +256,7 @@ async def test_a_turn_is_bounded_in_number_and_bytes(bench: Bench, monkeypatch: 
 async def test_a_match_deep_in_the_backlog_is_found_over_several_turns(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn_module, "SLICE", 10)
+    monkeypatch.setattr(hand_out_module, "SLICE", 10)
     await bench.do(*(Post(NewItem('{"kind":"other"}')) for _ in range(35)), Post(NewItem('{"kind":"wanted"}')))
     outcomes = bench.say(claim(2, {"kind": "wanted"}))
     commits = len(bench.faults.commits)
@@ -268,7 +268,7 @@ async def test_a_match_deep_in_the_backlog_is_found_over_several_turns(
 
 
 async def test_a_search_holds_up_nobody(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_module, "SLICE", 10)
+    monkeypatch.setattr(hand_out_module, "SLICE", 10)
     await bench.do(*(Post(NewItem('{"kind":"other"}')) for _ in range(35)))
     late = bench.say(claim(2, {"kind": "wanted"}))
     quick = bench.say(claim(3, {"kind": "other"}))

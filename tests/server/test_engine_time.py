@@ -27,6 +27,7 @@ from leaseway_server.core.commands import (
 from leaseway_server.core.events import Cancel, Fail, Progress, Renew, Result, Retry
 from leaseway_server.core.model import HTTP, NOBODY, NewItem
 from leaseway_server.core.watch import View
+from leaseway_server.runtime import hand_out as hand_out_module
 from leaseway_server.runtime import turn as turn_module
 from leaseway_server.runtime.engine import TICK_MS
 from support.bench import GRACE, PATIENCE, Bench, claim, open_bench, refused
@@ -137,7 +138,7 @@ async def test_the_loop_wakes_for_what_is_said_and_for_what_is_due(bench: Bench)
 
 
 async def test_the_loop_goes_on_searching_without_being_woken(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_module, "SLICE", 5)
+    monkeypatch.setattr(hand_out_module, "SLICE", 5)
     await bench.do(*(Post(NewItem(str(n))) for n in range(40)))
     running = asyncio.create_task(bench.engine.run())
     handed: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

@@ -9,7 +9,8 @@ from leaseway_server.core.lifecycle import create
 from leaseway_server.core.model import START, NewItem, Position
 from leaseway_server.store.queries import load_migrations, load_queries
 from leaseway_server.store.sqlite.files import PACKAGE
-from leaseway_server.store.sqlite.store import SQL, SqliteStore
+from leaseway_server.store.sqlite.store import SqliteStore
+from leaseway_server.store.sqlite.turn import SQL
 from support.model import NOW, POLICY
 
 

@@ -17,7 +17,8 @@ from leaseway_server.core.lifecycle import apply, create
 from leaseway_server.core.model import START, Item, NewItem
 from leaseway_server.store.sqlite import files
 from leaseway_server.store.sqlite import store as store_module
-from leaseway_server.store.sqlite.store import COLUMNS, NUMBERS_A_MS, RESERVE, SqliteStore
+from leaseway_server.store.sqlite.store import NUMBERS_A_MS, RESERVE, SqliteStore
+from leaseway_server.store.sqlite.turn import COLUMNS
 from support.model import NOW, POLICY
 
 UNKNOWN = "00000000000000a1"
@@ -242,7 +243,7 @@ async def test_numbers_rise_and_ids_lead_back(store: SqliteStore) -> None:
     items = await posted(store, *[NewItem("1")] * 5) + await posted(store, *[NewItem("1")] * 5)
     first = NOW << NUMBERS_A_MS
     assert [item.seq for item in items] == list(range(first, first + 10))
-    assert [store.seq_of(item.id) for item in items] == [item.seq for item in items]
+    assert [store.ids.seq_of(item.id) for item in items] == [item.seq for item in items]
     assert len({item.id for item in items}) == 10
 
 
@@ -252,7 +253,7 @@ async def test_ids_stay_what_they_are_over_a_restart_and_epochs_count_starts(tmp
     assert store.epoch == 1
     await store.close()
     again = opened(tmp_path)
-    assert (again.epoch, again.seq_of(item.id), again.id_of(item.seq)) == (2, item.seq, item.id)
+    assert (again.epoch, again.ids.seq_of(item.id), again.ids.id_of(item.seq)) == (2, item.seq, item.id)
     (other,) = await posted(again, NewItem("1"))
     assert other.seq > item.seq
     await again.close()
@@ -260,7 +261,7 @@ async def test_ids_stay_what_they_are_over_a_restart_and_epochs_count_starts(tmp
 
 async def test_two_files_have_ids_of_their_own(tmp_path: Path) -> None:
     stores = [opened(tmp_path / name) for name in "ab"]
-    assert stores[0].id_of(1) != stores[1].id_of(1)
+    assert stores[0].ids.id_of(1) != stores[1].ids.id_of(1)
     for store in stores:
         await store.close()
 

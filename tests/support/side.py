@@ -65,7 +65,7 @@ class MemoryHome:
     def open(self, clock: ManualClock) -> Store:
         """A store on the same disk. The twin must be open already."""
         self._disk.next_seq = self._twin.store._next_seq
-        return MemoryStore(self._disk, clock.now, self._twin.store.id_of)
+        return MemoryStore(self._disk, clock.now, self._twin.store.ids.id_of)
 
     def crash(self) -> None:
         """Nothing is held by the store."""

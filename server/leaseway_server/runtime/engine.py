@@ -290,7 +290,7 @@ class Engine:
 
     def _after_commit(self, work: TurnWork) -> None:
         self._dispatch.commit()
-        changes = work.changes()
+        changes = work.rows.changes()
         self._leases.update(after for _, after in changes)
         self._pending += sum((after.status == "pending") - _was_pending(before) for before, after in changes)
         for _, after in changes:
@@ -302,7 +302,7 @@ class Engine:
             if before is not None and before.holder in self._on_loss and (reason := loss(before, after)):
                 self._tell(self._on_loss[before.holder], after.id, reason)
         shown = (after for before, after in changes if before is None or before.rev != after.rev)
-        self._tell(self.hub.publish, shown, work.now)
+        self._tell(self.hub.publish, shown, work.rows.now)
 
     def _said(self, event: str, **more: object) -> dict[str, object]:
         """What a line of the log says beside its text."""

@@ -7,53 +7,19 @@ import asyncio
 import secrets
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from functools import lru_cache
-from itertools import compress
-from operator import attrgetter, ne
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from leaseway_server.core.errors import StoreFull, StoreLost
 from leaseway_server.core.ids import KEY_BYTES, IdPermutation
-from leaseway_server.core.model import START, Item, Position
-from leaseway_server.store.queries import load_queries
-from leaseway_server.store.sqlite.files import PACKAGE, FileLock, connect, refusals
+from leaseway_server.core.model import Item
+from leaseway_server.store.sqlite.files import FileLock, connect, refusals
+from leaseway_server.store.sqlite.turn import SQL, SqliteTurn, item_of
 from leaseway_server.store.sqlite.wal import check_after_kill
 
-COLUMNS: Final = (
-    "seq",
-    "status",
-    "ready",
-    "rank",
-    "due_at",
-    "posted_by",
-    "posted_at",
-    "updated_at",
-    "started_at",
-    "finished_at",
-    "fetched_at",
-    "expires_at",
-    "lease_until",
-    "progress_at",
-    "attempts",
-    "attempts_base",
-    "failures",
-    "losses",
-    "max_attempts",
-    "rev",
-    "ending",
-    "holder",
-    "lease_user",
-    "worker",
-    "meta",
-    "progress",
-    "error",
-)
 INLINE_SECONDS: Final = 0.000_6
 """While a COMMIT takes less than this on average, the event loop waits for it: cheaper than a thread and back."""
 PROBE: Final = 32
@@ -62,25 +28,9 @@ NUMBERS_A_MS: Final = 10
 """Bits: a queue that posts less than 1,024 items a ms, over its life, meets no number twice after a restored backup."""
 RESERVE: Final = 10_000
 """Row numbers are reserved in blocks, so that none is given out twice after a crash."""
-PICK_CHARACTERS: Final = 4 * 1024 * 1024
-"""A pick ends with the body that makes it so long: a slice of large items must not hold up anybody."""
 CHECKPOINT_FRAMES: Final = 1_000
 _NO_SPACE: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY})
 _LOST: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN})
-
-_values = attrgetter(*COLUMNS)
-
-
-def _queries() -> dict[str, str]:
-    columns = ", ".join(COLUMNS)
-    marks = ", ".join("?" * len(COLUMNS))
-    return {
-        name: text.replace("{columns}", columns).replace("{marks}", marks)
-        for name, text in load_queries(PACKAGE, "queries.sql").items()
-    }
-
-
-SQL: Final = _queries()
 
 
 @contextmanager
@@ -122,9 +72,7 @@ class SqliteStore:
         self._next_seq = max(self._reserved, clock() << NUMBERS_A_MS)
         self._reserving = 0
         self.epoch = epoch
-        ids = IdPermutation(id_key)
-        self.id_of = ids.id_of
-        self.seq_of = ids.seq_of
+        self.ids = IdPermutation(id_key)
 
     @classmethod
     def open(cls, path: Path, clock: Callable[[], int]) -> "SqliteStore":
@@ -162,7 +110,7 @@ class SqliteStore:
         with sqlite_errors():
             try:
                 self.connection.execute("BEGIN")
-                yield SqliteTurn(self)
+                yield SqliteTurn(self.connection, self.ids, self.clock, self._reserve, self._commit)
             finally:
                 self._reserving = 0
                 if self.connection.in_transaction:
@@ -205,9 +153,9 @@ class SqliteStore:
 
     def item(self, row: Sequence[object]) -> Item:
         """A row of `COLUMNS` as an item."""
-        return Item(self.id_of(row[0]), *row)  # type: ignore[arg-type]
+        return item_of(self.ids, row)
 
-    def reserve(self, count: int) -> range:
+    def _reserve(self, count: int) -> range:
         """The next row numbers; a new block is reserved in the transaction that is open."""
         first = self._next_seq
         self._next_seq += count
@@ -216,7 +164,7 @@ class SqliteStore:
             self.connection.execute(SQL["reserve"], (self._reserving,))
         return range(first, self._next_seq)
 
-    async def commit(self) -> None:
+    async def _commit(self) -> None:
         """COMMIT; on the store's thread while that is slow on average."""
         if not self._synchronous:
             self.connection.execute("COMMIT")
@@ -237,119 +185,3 @@ class SqliteStore:
         """Checkpoints; gives the log's length in frames, which tells how many frames a changed row costs."""
         _busy, log, _written = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         return int(log)
-
-
-class SqliteTurn:
-    """One transaction; see `base.Turn`."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-        self._execute = store.connection.execute
-        self._executemany = store.connection.executemany
-
-    async def load(self, ids: Collection[str]) -> dict[str, Item]:
-        """The items that exist."""
-        seqs = {seq for seq in map(self._store.seq_of, ids) if seq is not None}
-        rows = self._execute(SQL["load"], (_numbers(seqs),)) if seqs else ()
-        return {item.id: item for item in map(self._store.item, rows)}
-
-    async def time(self) -> int:
-        """The clock's time: nobody else writes here."""
-        return self._store.clock()
-
-    async def pick(self, after: Position, limit: int, skip: Collection[int]) -> list[Item]:
-        """The next ready items, with `body`."""
-        picked: list[Item] = []
-        size = 0
-        for item in self._behind(after, limit + len(skip)):
-            if item.seq not in skip:
-                picked.append(item)
-                size += len(item.body)
-                if len(picked) == limit or size > PICK_CHARACTERS:
-                    break
-        return picked
-
-    def _behind(self, after: Position, limit: int) -> Iterator[Item]:
-        """The ready items behind a position, at most `limit` of each kind."""
-        rank, due_at, _ = after
-        if after != START:
-            yield from map(self._store.item, self._execute(SQL["pick_same_moment"], (*after, limit)))
-            yield from map(self._store.item, self._execute(SQL["pick_same_rank"], (rank, due_at, limit)))
-        yield from map(self._store.item, self._execute(SQL["pick_lower_rank"], (rank, limit)))
-
-    async def come_due(self, now: int, limit: int) -> list[Item]:
-        """Pending items that came due."""
-        return [self._store.item(row) for row in self._execute(SQL["come_due"], (now, limit))]
-
-    async def outlived(self, now: int, limit: int) -> list[Item]:
-        """Items whose life is over."""
-        return [self._store.item(row) for row in self._execute(SQL["outlived"], (now, limit))]
-
-    async def read_bodies(self, items: Collection[Item]) -> None:
-        """Fills in `body`."""
-        texts = self._texts("bodies", items)
-        for item in items:
-            item.body = texts[item.seq]
-
-    async def read_results(self, items: Collection[Item]) -> None:
-        """Fills in `result`."""
-        texts = self._texts("results", items)
-        for item in items:
-            item.result = texts.get(item.seq, "")
-
-    async def new_ids(self, count: int) -> list[tuple[int, str]]:
-        """Numbers and ids for new items."""
-        return [(seq, self._store.id_of(seq)) for seq in self._store.reserve(count)]
-
-    async def insert(self, items: Sequence[Item]) -> None:
-        """New items."""
-        self._executemany(SQL["insert_item"], map(_values, items))
-        self._executemany(SQL["insert_body"], [(item.seq, item.body) for item in items])
-        self._save_results([item for item in items if item.status == "finished"])
-
-    async def save(self, changes: Sequence[tuple[Item, Item]]) -> None:
-        """Changed items: of each only the columns that differ, so that no index is written for nothing."""
-        alike: dict[tuple[bool, ...], list[list[object]]] = {}
-        for before, after in changes:
-            values = _values(after)
-            differs = tuple(map(ne, _values(before), values))
-            alike.setdefault(differs, []).append([*compress(values, differs), after.seq])
-        for differs, rows in alike.items():
-            if any(differs):
-                self._executemany(_update(differs), rows)
-        self._save_results([after for before, after in changes if after.status == "finished" != before.status])
-
-    async def stamp(self, told: Collection[tuple[str, int]]) -> None:
-        """Notes the first delivery of ends."""
-        now = self._store.clock()
-        rows = [(now, self._store.seq_of(item_id), rev) for item_id, rev in told]
-        self._executemany(SQL["stamp"], rows)
-
-    async def next_due(self) -> int:
-        """When the next item comes due."""
-        return self._execute(SQL["next_due"]).fetchone()[0] or 0
-
-    async def next_expiry(self) -> int:
-        """When the next life is over."""
-        return self._execute(SQL["next_expiry"]).fetchone()[0] or 0
-
-    async def commit(self) -> None:
-        """Makes it durable."""
-        await self._store.commit()
-
-    def _texts(self, query: str, items: Collection[Item]) -> dict[int, str]:
-        return dict(self._execute(SQL[query], (_numbers(item.seq for item in items),)))
-
-    def _save_results(self, items: Sequence[Item]) -> None:
-        if items:
-            self._executemany(SQL["insert_result"], [(item.seq, item.result) for item in items])
-
-
-def _numbers(seqs: Collection[int] | Iterator[int]) -> str:
-    return orjson.dumps(list(seqs)).decode()
-
-
-@lru_cache(512)
-def _update(differs: tuple[bool, ...]) -> str:
-    """Writes the columns that differ."""
-    return f"UPDATE item SET {', '.join(f'{name} = ?' for name in compress(COLUMNS, differs))} WHERE seq = ?"  # noqa: S608

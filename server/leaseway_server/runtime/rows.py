@@ -1,0 +1,92 @@
+"""The rows of one turn: as they were loaded, and as they are by now. The only place that knows what is to be saved."""
+
+from collections.abc import Collection, Iterable
+
+from leaseway_server.core.commands import Changed, Posted
+from leaseway_server.core.events import Event
+from leaseway_server.core.lifecycle import Policy, Refusal, apply
+from leaseway_server.core.model import Item
+from leaseway_server.store.base import Turn
+
+
+class Rows:
+    """All items that the turn has to do with, by id, over an open transaction."""
+
+    def __init__(self, turn: Turn, policy: Policy) -> None:
+        self.now = 0
+        """The turn's time, ms since the epoch; set by `load`."""
+        self.new: dict[str, Posted] = {}
+        self._turn = turn
+        self._policy = policy
+        self._before: dict[str, Item] = {}
+        self._items: dict[str, Item] = {}
+
+    async def load(self, ids: Collection[str]) -> None:
+        """Locks and reads the rows that are named; the time is read once they are locked."""
+        if ids:
+            self._before = await self._turn.load(ids)
+            self._items = dict(self._before)
+        self.now = await self._turn.time()
+
+    def __contains__(self, item_id: str) -> bool:
+        return item_id in self._items
+
+    def __getitem__(self, item_id: str) -> Item:
+        return self._items[item_id]
+
+    def get(self, item_id: str) -> Item | None:
+        """The item as it is by now, or None where it is not known."""
+        return self._items.get(item_id)
+
+    def all(self) -> Iterable[Item]:
+        """All of them, as they are by now."""
+        return self._items.values()
+
+    def found(self, item: Item) -> Item:
+        """A row that another statement of the transaction gave: what is known of it already stands."""
+        if item.id not in self._items:
+            self._before[item.id] = self._items[item.id] = item
+        return self._items[item.id]
+
+    def post(self, item: Item) -> Posted:
+        """A new item. What is given back says to the end of the turn how it stands."""
+        self._items[item.id] = item
+        posted = self.new[item.id] = Posted(item)
+        return posted
+
+    def change(self, item_id: str, event: Event) -> Changed:
+        """Applies the event. A refusal changes nothing."""
+        item = self._items.get(item_id)
+        if item is None:
+            return Changed(accepted=False, item=None, reason="unknown")
+        after = apply(item, event, self.now, self._policy)
+        if isinstance(after, Refusal):
+            return Changed(accepted=False, item=item, reason=after.reason, duplicate=after.duplicate)
+        self._items[item_id] = after
+        if self.new and (posted := self.new.get(item_id)):
+            posted.item = after
+        return Changed(accepted=True, item=after)
+
+    def changed(self) -> list[tuple[Item, Item]]:
+        """The rows that were there before and are others now, as (before, after)."""
+        return [(old, self._items[old.id]) for old in self._before.values() if self._items[old.id] is not old]
+
+    def changes(self) -> list[tuple[Item | None, Item]]:
+        """All that changed, as (before, after); before is None for a new item."""
+        changes: list[tuple[Item | None, Item]] = [(None, posted.item) for posted in self.new.values()]
+        changes.extend(self.changed())
+        return changes
+
+    async def with_bodies(self, items: Collection[Item]) -> None:
+        """Fills in the bodies that are not there yet."""
+        missing = [item for item in items if not item.body]
+        if missing:
+            await self._turn.read_bodies(missing)
+
+    async def save(self) -> None:
+        """Writes what is new and what changed, each once."""
+        if self.new:
+            await self._turn.insert([posted.item for posted in self.new.values()])
+        changed = self.changed()
+        if changed:
+            await self._turn.save(changed)
