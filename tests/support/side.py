@@ -26,6 +26,7 @@ from leaseway_server.core.watch import MonitorSession, View
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.store.base import Store
 from leaseway_server.store.sqlite.store import SqliteStore
+from leaseway_server.store.sqlite.turn import COLUMNS
 from support.clock import ManualClock
 from support.faulty_store import Faults, FaultyStore
 from support.memory_store import Disk, MemoryStore
@@ -102,7 +103,7 @@ class SqliteHome:
         """The file's."""
         store = self.store
         execute = store.connection.execute
-        items = [store.item(row) for row in execute("SELECT * FROM item ORDER BY seq")]
+        items = [store.item(row) for row in execute(f"SELECT {', '.join(COLUMNS)} FROM item ORDER BY seq")]  # noqa: S608
         bodies, results = dict(execute("SELECT * FROM body")), dict(execute("SELECT * FROM result"))
         assert bodies.keys() == {item.seq for item in items}
         assert results.keys() == {item.seq for item in items if item.status == "finished"}

@@ -94,6 +94,8 @@ def create(new: NewItem, item_id: str, seq: int, now: int, policy: Policy) -> It
         meta=new.meta,
         progress="",
         error="",
+        key="",
+        held=0,
         body=new.body,
     )
 

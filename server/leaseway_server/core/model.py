@@ -60,6 +60,9 @@ class Item:
     meta: str
     progress: str
     error: str
+    key: str
+    held: int
+    """1 while its `key` is held: so long it is not pruned."""
     body: str = ""
     """The item as posted, JSON; only where it was asked of the store."""
     result: str = ""
@@ -111,6 +114,8 @@ class Item:
         new.meta = self.meta
         new.progress = self.progress
         new.error = self.error
+        new.key = self.key
+        new.held = self.held
         new.body = self.body
         new.result = self.result
         return new

@@ -29,7 +29,7 @@ def encode_view(item: Item, now: int) -> bytes:
         f'"attempts":{item.attempts},"progress":{item.progress or "null"},"result":{item.result or "null"},'
         f'"error":{item.error or "null"},"rev":{item.rev},"label":"{label(item, now)}","dueAt":{item.due_at},'
         f'"startedAt":{item.started_at or "null"},"worker":{_text_or_null(item.worker)},"priority":{-item.rank},'
-        f'"key":null,"failures":{item.failures},"losses":{item.losses},"maxAttempts":{item.max_attempts},'
+        f'"key":{_text_or_null(item.key)},"failures":{item.failures},"losses":{item.losses},"maxAttempts":{item.max_attempts},'
         f'"expiresAt":{item.expires_at or "null"},"meta":{item.meta or "null"}}}'
     ).encode()
 

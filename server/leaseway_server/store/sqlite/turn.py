@@ -42,6 +42,8 @@ COLUMNS: Final = (
     "meta",
     "progress",
     "error",
+    "key",
+    "held",
 )
 PICK_CHARACTERS: Final = 4 * 1024 * 1024
 """A pick ends with the body that makes it so long: a slice of large items must not hold up anybody."""
