@@ -67,7 +67,13 @@ def refusals(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:  # Before the check came to it.
+            raise _damaged(path, str(error)) from error
         raise StoreRefused(f"{path} cannot be opened: {error}") from error
+
+
+def _damaged(path: Path, how: str) -> StoreRefused:
+    return StoreRefused(f"{path} is damaged ({how}); restore a backup, or salvage it with sqlite3's .recover")
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -126,9 +132,7 @@ def check_pages(connection: sqlite3.Connection, path: Path) -> None:
     finally:
         connection.set_progress_handler(None, 0)
     if verdict != "ok":
-        raise StoreRefused(
-            f"{path} is damaged ({verdict.splitlines()[-1]}); restore a backup, or salvage it with sqlite3"
-        )
+        raise _damaged(path, verdict.splitlines()[-1])
 
 
 def migrate(connection: sqlite3.Connection, version: int) -> None:
