@@ -64,6 +64,15 @@ def test_an_invalid_schema_is_told_with_its_pointer(folder: Path) -> None:
     assert second.startswith("schemas/result.json: /minimum: ")
 
 
+def test_a_format_that_is_not_asserted_is_told_with_its_place_and_what_to_use(folder: Path) -> None:
+    (folder / "item.json").write_text('{"properties": {"to": {"format": "idn-email"}}}')
+    (folder / "result.json").write_text('{"items": {"format": "datetime"}}')
+    item, result = faults()
+    assert item.startswith("schemas/item.json: /properties/to/format: format idn-email is not asserted: ")
+    assert item.endswith("Use email, or pattern")
+    assert result.startswith("schemas/result.json: /items/format: unknown format 'datetime': use pattern, or one of ")
+
+
 def test_a_mistake_in_a_file_beside_is_told_once_and_as_that_files(folder: Path) -> None:
     for name in ("item.json", "result.json"):
         (folder / name).write_text('{"$ref": "sizes.json#/$defs/a%23b"}')

@@ -10,8 +10,10 @@ import pytest
 
 from leaseway_server.core.jsontext import Json, parse
 from leaseway_server.core.schema import Schema, SchemaRefused
-from leaseway_server.core.schema_cost import MOST_EXTREME
+from leaseway_server.core.schema_cost import MOST_EXTREME, bounds
+from leaseway_server.core.schema_format import ASSERTED
 from leaseway_server.core.schema_pattern import LONGEST, PLAIN, alive, guarded
+from leaseway_server.core.schema_places import places
 
 
 def chain(levels: int, end: Json) -> Json:
@@ -42,6 +44,7 @@ BRANCHES: Json = {
         {"type": "object", "properties": {"a": {"$ref": "#"}}, "minProperties": 2},
     ]
 }
+FORMATS: Json = [{"format": name} for name in ASSERTED]
 HALVES: Callable[[int], list[Json]] = lambda count: [index + 0.5 for index in range(count)]  # noqa: E731
 SLOW: list[tuple[str, Json, Json]] = [
     ("branches that refer back, nothing fits", BRANCHES, chain(60, 1)),
@@ -86,6 +89,18 @@ SLOW: list[tuple[str, Json, Json]] = [
         {"pattern": "^data:image/png;base64,[A-Za-z0-9+/]+={0,2}$"},
         f"data:image/png;base64,{'iVBO' * 200_000}!",
     ),
+    ("a long text of no format", {"anyOf": FORMATS}, "http://[::1]/%20" * 60_000),
+    ("short texts of no format", {"items": {"anyOf": FORMATS}}, [" <a@b>"] * 100_000),
+    ("short texts of no format, as many as are tried", {"items": {"anyOf": FORMATS}}, [" <a@b>"] * 34_000),
+    (
+        "names of members that have no format",
+        {"propertyNames": {"anyOf": FORMATS}},
+        {f" {i}": i for i in range(34_000)},
+    ),
+    ("e-mail addresses", {"items": {"format": "email"}}, ["a@b"] * 170_000),
+    ("host names of much Punycode", {"items": {"format": "hostname"}}, [".".join(["xn--9n2bp8q"] * 21)] * 4_000),
+    ("texts as long as are tried", {"items": {"format": "iri"}}, [f"a:{'é' * (LONGEST - 2)}"] * 120),
+    ("a thousand formats", {"allOf": [{"format": "uri"}] * 1_000}, f"a:{'%20' * 1_300}"),
     ("references that double", laughs(14), "x"),
     ("references that double, of many", {**laughs(14), "items": {"$ref": "#/$defs/d9"}}, [1] * 100_000),
     ("unevaluated in unevaluated", unevaluated(7), chain(7, 1)),
@@ -146,11 +161,26 @@ def test_a_document_with_too_much_of_what_is_slow_is_a_problem(schema: Json, mos
 def test_texts_that_are_slow_to_match_are_few() -> None:
     slow: Json = {"pattern": "c[ab]{48}c"}
     schema = Schema.compile({"items": {"anyOf": [slow, {"propertyNames": slow}]}})
-    told = "holds texts of more than 100,000 characters: too many for this schema's patterns"
+    told = "holds texts of more than 100,000 characters: too many for this schema's patterns and formats"
     most: list[Json] = ["x" * 1_000] * 100
     assert [problem.message for problem in schema.check([*most, "x"])] == [told]
     assert [problem.message for problem in schema.check([{f"{index:04000}": 1} for index in range(26)])] == [told]
     assert told not in str(schema.check([*most, "x" * 1_000_000]))
+
+
+def test_texts_that_ask_for_many_formats_are_few() -> None:
+    schema = Schema.compile({"items": {"allOf": [{"format": "uri"}] * 100}})
+    long: list[Json] = ["a:" + "b" * 998] * 100
+    assert schema.check(long) == ()
+    assert "holds texts of more than 100,000 characters" in str(schema.check([*long, "a:"]))
+    short: list[Json] = ["a:"] * 7_600
+    assert schema.check(short) == ()
+    assert "holds more than 7,680 values" in str(schema.check([*short, *short]))
+
+
+def test_one_format_of_every_text_bounds_no_document() -> None:
+    for name in set(ASSERTED) - {"email", "hostname"}:
+        assert bounds(places({"items": {"format": name}}, {})[0]).any_will_do
 
 
 def test_integers_that_are_one_float_are_few_where_values_must_differ() -> None:

@@ -4,15 +4,16 @@ What is accepted:
 - A valid schema of draft 2020-12, of at most 64 levels, and what it refers to: itself, or files given with it, by their
   plain name ("defs.json#/$defs/size"). Nothing is ever fetched. No `$dynamicRef`, no `dependencies`, no `$id` but at
   the head of a file (where it names the file and nothing more), no reference that comes back to the same value.
-- `format` is an annotation: it is not asserted, and a name that draft 2020-12 does not know is refused. So are
-  `contentEncoding`, `contentMediaType` and `contentSchema` annotations.
+- `format` is asserted, or refused (`schema_format`). `contentEncoding`, `contentMediaType` and `contentSchema` are
+  annotations.
 - Regular expressions of a linear engine (`schema_pattern`): no look-around, no back-references.
 
 What is bounded, so that no document holds up the server (measured: a valid document of 1 MiB within about 50 ms):
 - A schema that unfolds to more than 100,000 checks is refused at start (`schema_cost`).
 - Where a schema asks much of values that may be many (under `items`, say), a document with too many of them, or of
   numbers or texts that are slow to check, is a problem and never tried. The problem's text says how many may be.
-- A regular expression that is not plain is tried on 4,096 characters at most; a longer string does not match it.
+- A format, and a regular expression that is not plain, is tried on 4,096 characters at most; a longer string does not
+  match it.
 - At most ten problems are found, with bounded effort (`schema_report`).
 What is not bounded: an expression that its author wrote to be slow without a `*` or `+`, `^[ab]{0,500}a[ab]{500}$`.
 """
@@ -26,14 +27,15 @@ import jsonschema_rs
 from leaseway_server.core.errors import MESSAGE_LIMIT, PROBLEM_LIMIT, Problem
 from leaseway_server.core.jsontext import DEEPEST, Json, pointer
 from leaseway_server.core.schema_cost import Bounds, bounds
-from leaseway_server.core.schema_pattern import PATTERNS, guarded
+from leaseway_server.core.schema_format import EMAIL, GUARDS
+from leaseway_server.core.schema_pattern import PATTERNS
 from leaseway_server.core.schema_places import SELF, Place, SchemaRefused, address, places
 from leaseway_server.core.schema_report import Finder, Verdict
 
 __all__ = ["Problem", "Schema", "SchemaRefused"]
 
-_UNSAID: Final = frozenset({"$id", "$schema", "$anchor", "format", "contentSchema"})
-"""What the validator need not see: references are absolute, formats are annotations."""
+_UNSAID: Final = frozenset({"$id", "$schema", "$anchor", "contentSchema"})
+"""What the validator need not see: references are absolute, contents are annotations."""
 
 
 class Schema:
@@ -66,7 +68,12 @@ class Schema:
 
         def compiles(schema: dict[str, Any]) -> Verdict:
             return jsonschema_rs.Draft202012Validator(
-                schema, registry=registry, pattern_options=PATTERNS, validate_formats=False, offline=True
+                schema,
+                registry=registry,
+                pattern_options=PATTERNS,
+                email_options=EMAIL,
+                validate_formats=True,
+                offline=True,
             )
 
         schema = cls(document, found[0], bounds(found[0]), Finder(compiles), compiles({"$ref": address(SELF)}))
@@ -94,9 +101,10 @@ def _absolute(place: Place) -> dict[str, Any] | bool:
     schema: dict[str, Any] = {}
     for keyword in place.schema.keys() - _UNSAID:
         schema[keyword] = place.content(keyword, _absolute) if keyword != "$ref" else place.parts["$ref"][0][1].uri
-    if "pattern" in schema and "if" in (guard := guarded(schema["pattern"])):
-        del schema["pattern"]
-        schema["allOf"] = [*schema.get("allOf", ()), guard]
+    for keyword, guarded in GUARDS.items():
+        if keyword in schema and "if" in (guard := guarded(schema[keyword])):
+            del schema[keyword]
+            schema["allOf"] = [*schema.get("allOf", ()), guard]
     return schema
 
 

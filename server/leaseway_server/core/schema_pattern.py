@@ -16,7 +16,7 @@ PATTERNS: Final = RegexOptions(size_limit=64 * 1024)
 PLAIN: Final = 12
 """So many places may be alive in an expression that is tried on strings of any length."""
 LONGEST: Final = 4_096
-"""Characters of a string on which other expressions are tried. A longer string does not match them."""
+"""Characters of a string on which other expressions, and formats, are tried. A longer string does not match them."""
 
 _TOKEN: Final = re.compile(
     r"\[\^?\]?(?:\\.|[^\]\\])*\]"  # a class
@@ -61,9 +61,12 @@ def alive(pattern: str) -> int:
 
 def guarded(pattern: str) -> dict[str, Any]:
     """The schema of a string that matches, or of anything else but a string; nothing slow."""
-    if alive(pattern) <= PLAIN:
-        return {"pattern": pattern}
-    return {"if": {"maxLength": LONGEST}, "then": {"pattern": pattern}, "else": False}
+    return {"pattern": pattern} if alive(pattern) <= PLAIN else on_short_texts({"pattern": pattern})
+
+
+def on_short_texts(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema of strings that no string of more than `LONGEST` characters meets; it is not tried on them."""
+    return {"if": {"maxLength": LONGEST}, "then": schema, "else": False}
 
 
 def _times(part: str) -> int | None:

@@ -13,6 +13,7 @@ import jsonschema_rs
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
 from leaseway_server.core.jsontext import DEEPEST, Json, Path, pointer, too_deep
+from leaseway_server.core.schema_format import refusal
 from leaseway_server.core.schema_pattern import PATTERNS, PLAIN, alive
 
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -29,29 +30,6 @@ SAME_VALUE: Final = frozenset(
     {"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"},
 )
 """The keywords whose schemas apply to the very value, not to a part of it."""
-_FORMATS: Final = frozenset(
-    [
-        "date-time",
-        "date",
-        "time",
-        "duration",
-        "email",
-        "idn-email",
-        "hostname",
-        "idn-hostname",
-        "ipv4",
-        "ipv6",
-        "uri",
-        "uri-reference",
-        "iri",
-        "iri-reference",
-        "uuid",
-        "uri-template",
-        "json-pointer",
-        "relative-json-pointer",
-        "regex",
-    ]
-)
 _ELSEWHERE: Final = {
     "$dynamicRef": "use $ref",
     "$dynamicAnchor": "use $anchor",
@@ -116,7 +94,7 @@ def places(document: Json, resources: Mapping[str, Json]) -> list[Place]:
     """All places of a schema and of the files that it may name; the first is the document itself.
 
     Raises `SchemaRefused`: for what is no schema of draft 2020-12, for a reference that leaves these files or finds
-    nothing, that comes back to the same value, for a pattern or a format that is not known.
+    nothing, that comes back to the same value, for a pattern or a format that is not accepted.
     """
     found: list[Place] = []
     for file, content in ((SELF, document), *resources.items()):
@@ -171,8 +149,8 @@ def _check_words(place: Place, schema: dict[str, Any]) -> None:
             raise SchemaRefused(f"{place.pointer}/{word}", f"{word} is not supported: {instead}")
     if place.path and ("$id" in schema or "$schema" in schema):
         raise SchemaRefused(place.pointer, "$id and $schema stand only at the head of a file")
-    if schema.get("format", "uri") not in _FORMATS:
-        raise SchemaRefused(f"{place.pointer}/format", f"unknown format {_cut(schema['format'])!r}")
+    if "format" in schema and (why := refusal(schema["format"])):
+        raise SchemaRefused(f"{place.pointer}/format", why)
     if "pattern" in schema:
         _check_pattern(f"{place.pointer}/pattern", schema["pattern"])
     for pattern in schema.get("patternProperties", ()):

@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol, TypeAlias
 import orjson
 
 from leaseway_server.core.jsontext import Json, Path
-from leaseway_server.core.schema_pattern import LONGEST, PLAIN, alive, guarded
+from leaseway_server.core.schema_format import ASSERTED, GUARDS
+from leaseway_server.core.schema_pattern import LONGEST
 from leaseway_server.core.schema_places import Place
 
 Finding: TypeAlias = tuple[Path, str]
@@ -144,8 +145,8 @@ def _alone(place: Place, keyword: str) -> dict[str, Any]:
     if keyword == "patternProperties" and keyword not in place.parts:
         return {keyword: {place.path[-1]: _reference(place)}}
     schema: dict[str, Any] = place.schema  # type: ignore[assignment]  # a boolean has no keywords
-    if keyword == "pattern":
-        return guarded(schema[keyword])
+    if keyword in GUARDS:
+        return GUARDS[keyword](schema[keyword])
     alone = {keyword: place.content(keyword, _reference)}
     if keyword == "$ref":
         return {keyword: place.parts["$ref"][0][1].uri}
@@ -167,8 +168,8 @@ def _texts(keyword: str, content: Any, value: Any) -> Iterator[str]:
                 yield from (
                     f"{_shown(other)} is missing beside {_shown(name)}" for other in needed if other not in value
                 )
-    elif keyword == "pattern" and len(value) > LONGEST and alive(content) > PLAIN:
-        yield f"has {len(value)} characters; a pattern such as {_shown(content)} is tried on {LONGEST} at most"
+    elif keyword in GUARDS and len(value) > LONGEST and "if" in GUARDS[keyword](content):
+        yield f"has {len(value)} characters; a {keyword} such as {_shown(content)} is tried on {LONGEST} at most"
     else:
         yield _TEXTS[keyword](content, value)
 
@@ -204,6 +205,7 @@ _TEXTS: Final[dict[str, Callable[[Any, Any], str]]] = {
     "minLength": lambda limit, value: f"has {len(value)} characters, and needs {limit} or more",
     "maxLength": lambda limit, value: f"has {len(value)} characters, and may have {limit} at most",
     "pattern": lambda pattern, value: f"{_shown(value)} does not match {_shown(pattern)}",
+    "format": lambda name, _value: f"is not {ASSERTED[name]}",
     "minItems": lambda limit, value: f"has {len(value)} members, and needs {limit} or more",
     "maxItems": lambda limit, value: f"has {len(value)} members, and may have {limit} at most",
     "uniqueItems": lambda _content, _value: "holds the same value twice",
