@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from leaseway_server.audit import audit_admin
+from leaseway_server.audit import audit_config
 from leaseway_server.config import (
     Config,
     ConfigRefused,
@@ -23,7 +23,7 @@ from leaseway_server.config import (
     reload_config,
 )
 from leaseway_server.core.errors import StoreRefused
-from leaseway_server.log import configure_logging
+from leaseway_server.log import configure_logging, listing
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.store.access import AccessStore
@@ -124,8 +124,7 @@ class Running:
             server = changes.config.server
             queues = {name: (each.queue, each.grants) for name, each in changes.config.queues.items()}
             self.site.reconfigure(server.limits, server.allowed_origins, server.trusted_proxies, queues)
-        now, restart = (", ".join(keys) or "nothing" for keys in (changes.now, changes.restart))
-        audit_admin("admin.config_changed", file=str(self._config.file), changed=now, restart=restart)
+        audit_config(str(self._config.file), changes.now, changes.restart)
 
     def _open_queues(self) -> dict[str, ServedQueue]:
         server = self._config.server
@@ -155,7 +154,7 @@ class Running:
         turning = [self._watched(engine.run()) for engine in engines]
         refreshing = self._watched(_refresh(site))
         self.address = _address(listener)
-        said = {"address": self.address, "queues": ",".join(site.queues), "sqlite": sqlite3.sqlite_version}
+        said = {"address": self.address, "queues": listing(site.queues), "sqlite": sqlite3.sqlite_version}
         _log.info("serving %s", self.address, extra={"event": "server.started", **said})
         for note in self._config.notes:
             _log.warning(note, extra={"event": "config.note"})

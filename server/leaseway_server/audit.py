@@ -4,21 +4,26 @@ It tells ids and names. What a refusal answers to the client is decided elsewher
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, TypeAlias
 
 from leaseway_server.core.access import Right, Token
-from leaseway_server.log import LimitedEvent
+from leaseway_server.log import LimitedEvent, listing
 
 AdminEvent: TypeAlias = Literal[
-    "admin.token_created", "admin.token_revoked", "admin.item_cancelled", "admin.config_changed"
+    "admin.token_created",
+    "admin.token_revoked",
+    "admin.item_cancelled",
+    "admin.config_changed",
+    "admin.config_unchanged",
 ]
 
 _TEXTS: Final[dict[AdminEvent, str]] = {
     "admin.token_created": "a token was created",
     "admin.token_revoked": "a token was revoked",
     "admin.item_cancelled": "an administrator cancelled an item",
-    "admin.config_changed": "the configuration was changed",
+    "admin.config_changed": "the configuration was read anew and has changed",
+    "admin.config_unchanged": "the configuration was read anew: nothing has changed",
 }
 
 _log = logging.getLogger("leaseway.audit")
@@ -39,6 +44,14 @@ class RefusedAccess(LimitedEvent):
 def audit_admin(event: AdminEvent, **ids: str | int | None) -> None:
     """An administrator did this. `ids` say to what, and who (`by`); those that are None are left out."""
     _log.info(_TEXTS[event], extra={"event": event, **ids})
+
+
+def audit_config(file: str, now: Sequence[str], restart: Sequence[str]) -> None:
+    """The configuration was read anew: the keys that count from now on, and those that need a restart."""
+    event: AdminEvent = "admin.config_changed" if now else "admin.config_unchanged"
+    text = _TEXTS[event] + ("; a part of it waits for a restart" if restart else "")
+    keys = {"changed": listing(now) or None, "restart": listing(restart) or None}
+    _log.info(text, extra={"event": event, "file": file, **keys})
 
 
 def audit_tokens(before: Iterable[Token], after: Iterable[Token]) -> None:

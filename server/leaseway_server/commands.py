@@ -104,14 +104,17 @@ def serve(
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("named", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@_config_option
 @_open_option
-def check(file: Path | None, open_to_the_network: bool) -> None:
+def check(named: Path | None, file: Path | None, open_to_the_network: bool) -> None:
     """Check a configuration, without starting.
 
-    Says what serve would make of it, or all that is wrong with it.
+    Says what serve would make of it, or all that is wrong with it. FILE is the same as --config FILE.
     """
-    config = _load(file, open_to_the_network=open_to_the_network)
+    if named and file and named != file:
+        raise click.UsageError(f"FILE is {named}, but --config says {file}: say one of them")
+    config = _load(named or file, open_to_the_network=open_to_the_network)
     click.echo(f"{config.file} is fine." if config.file else "There is no leaseway.toml here. This is the default:")
     click.echo(_describe_server(config.server))
     for queue in config.queues.values():
@@ -151,7 +154,7 @@ def new_token(
     _check_names(config, user, queues)
     now = _now()
     expires_at = now + lifetime if lifetime else 0
-    with _tokens(config) as tokens:
+    with _tokens(config, make=True) as tokens:
         made, secret = tokens.add(user, frozenset(queues) or None, frozenset(rights) or None, expires_at, now)
     if as_json:
         _print_json(_public(made) | {"token": secret})
@@ -226,9 +229,10 @@ def _has_rights(config: Config, user: str) -> bool:
 
 
 @contextmanager
-def _tokens(config: Config) -> Iterator[AccessStore]:
+def _tokens(config: Config, *, make: bool = False) -> Iterator[AccessStore]:
+    """The tokens of the configured store. Only where there is something to put in is one made that is not there."""
     try:
-        with AccessStore.open(config.server.data) as tokens:
+        with AccessStore.open(config.server.data, make=make) as tokens:
             yield tokens
     except StoreError as error:
         _fail(f"Error: {error}", ENDED_BADLY)

@@ -11,9 +11,11 @@ import re
 import secrets
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from itertools import accumulate
 from types import TracebackType
 from typing import Final, Literal, TextIO, TypeAlias
 
@@ -62,6 +64,18 @@ def configure_logging(log_format: LogFormat = "terminal", stream: TextIO | None 
     sys.excepthook = _uncaught
     sys.unraisablehook = lambda fault: _uncaught(fault.exc_type, fault.exc_value, fault.exc_traceback)
     threading.excepthook = lambda fault: _uncaught(fault.exc_type, fault.exc_value, fault.exc_traceback)
+
+
+def listing(names: Iterable[str]) -> str:
+    """The names, each of at most 100 characters, as a value of a line: as many as it holds, and how many more."""
+    every = list(names)
+    text = ", ".join(every)
+    if len(text) <= VALUE_LIMIT:
+        return text
+    room = VALUE_LIMIT - len(f"… and {len(every):,} more")
+    ends = list(accumulate(len(f"{name}, ") for name in every))
+    kept = bisect_right(ends, room)
+    return f"{', '.join(every[:kept])}, … and {len(every) - kept:,} more"
 
 
 def new_request_id(offered: str = "", *, trusted: bool = False) -> str:

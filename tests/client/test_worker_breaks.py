@@ -312,25 +312,19 @@ def test_run_stops_in_order_at_a_signal(number: signal.Signals) -> None:
             await worker._stopping.wait()
             return {"stopped": True}
 
+        before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
         worker.run()
+        assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_a_second_signal_stops_at_once() -> None:
-    begun = threading.Event()
+def test_a_signal_before_the_work_and_one_after_it_change_nothing() -> None:
+    """`run` is told at any moment, also before there is a loop and when it is gone."""
+    worker = Worker("ws://127.0.0.1:1/resize")
 
-    async def script(socket: Conversation) -> None:
-        await asyncio.to_thread(begun.wait)
-        os.kill(os.getpid(), signal.SIGINT)
-        assert await socket.closed() == 1000
+    @worker.handler
+    async def resize(item: Item, job: Attempt) -> Item:
+        raise AssertionError("there is nothing to work on")
 
-    with serving_aside(script) as url:
-        worker = Worker(url, grace=3600)
-
-        @worker.handler
-        async def resize(item: Item, job: Attempt) -> Item:
-            begun.set()
-            await worker._stopping.wait()
-            os.kill(os.getpid(), signal.SIGINT)
-            return await asyncio.Future[Item]()
-
-        worker.run()
+    worker._stop_soon()
+    worker.run()
+    worker._stop_soon()

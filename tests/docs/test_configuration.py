@@ -18,9 +18,12 @@ from leaseway_server.config.changes import RESTART_KEYS
 from leaseway_server.config.load import VARIABLES
 from leaseway_server.config.values import LONGEST as LONGEST_DURATION
 from leaseway_server.config.values import spell
+from leaseway_server.core.access import MOST_TICKETS
 from leaseway_server.core.limits import WINDOW_MS
 from leaseway_server.core.queue import ENVELOPE, Limits
+from leaseway_server.core.schema import Schema
 from leaseway_server.core.schema_cost import MOST_CHECKS
+from leaseway_server.core.schema_format import ASSERTED, REFUSED
 from leaseway_server.core.schema_pattern import LONGEST as LONGEST_TEXT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -158,10 +161,25 @@ def test_links_lead_somewhere() -> None:
     assert set(links) <= titles
 
 
+def test_the_formats_are_those_that_the_code_asserts_and_refuses() -> None:
+    part = PAGE.partition("**`format` is asserted")[2].partition("**What a document")[0]
+    rows = re.findall(r"^\| (`.+?) \|.*\| (`.+?) \|$", part, re.MULTILINE)
+    names, examples = (re.findall("`([^`]+)`", ", ".join(column)) for column in zip(*rows, strict=True))
+    assert names == list(ASSERTED)
+    for name, example in zip(names, examples, strict=True):
+        assert not Schema.compile({"format": name}).check(example), name
+    assert f"more than {LONGEST_TEXT:,} characters" in part
+    assert re.findall("`([a-z-]+)`", part.partition("with `pattern`. ")[2]) == list(REFUSED)
+    contract = (ROOT / "schemas" / "PROTOCOL.md").read_text(encoding="utf-8")
+    asserted = contract.partition("Formats are asserted or refused: asserted are ")[2].partition(", of strings of")[0]
+    assert re.findall("`([a-z0-9-]+)`", asserted) == list(ASSERTED)
+
+
 def test_the_figures_are_those_of_the_code() -> None:
     assert f"{MOST_CHECKS:,} checks" in PAGE
     assert f"the first {LONGEST_TEXT:,} characters" in PAGE
     assert f"may have {ENVELOPE:,} less" in PAGE
     assert f"a full batch of {Limits().batch:,}" in PAGE
+    assert f"{MOST_TICKETS:,} tickets of one token" in PAGE
     assert f'at most `"{spell(LONGEST_DURATION)}"`' in PAGE
     assert f"averaged over {'ten' if WINDOW_MS == 10_000 else WINDOW_MS} seconds" in PAGE

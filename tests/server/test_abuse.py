@@ -248,7 +248,7 @@ async def large_messages(by: Abuser) -> None:
 
 async def slow_requests(by: Abuser) -> None:
     """Heads and bodies that do not come: each connection is ended in time."""
-    head = b"POST /demo/items HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = b"POST /demo/items HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     begun = (b"", b"G", head, head + b"Content-Length: 1000\r\n\r\n", head + b"Content-Length: 1000\r\n\r\n{")
     readers = [await by.connection(sent) for sent in begun for _ in range(50)]
     await by.other.work(ROUNDS)

@@ -5,6 +5,7 @@ import sys
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 import click
 import pytest
@@ -56,6 +57,10 @@ def new(*words: str) -> tuple[dict[str, object], Result]:
 
 def listed() -> list[dict[str, object]]:
     return list(json.loads(call(token, "list", "--json").stdout))
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 # ── serve ──
@@ -189,6 +194,18 @@ def test_check_starts_and_writes_nothing(here: Path, served: list[Config]) -> No
     assert (list(here.iterdir()), served) == ([], [])
 
 
+def test_check_takes_its_file_as_serve_does_or_as_a_word(here: Path) -> None:
+    (here / "x.toml").write_text("[queues.resize]")
+    (here / "y.toml").write_text("[queues.mail]")
+    ways = (["x.toml"], ["--config", "x.toml"], ["x.toml", "--config", "x.toml"], ["./x.toml", "--config", "x.toml"])
+    told = {call(check, *words).stdout for words in ways}
+    assert len(told) == 1
+    assert told.pop().startswith("x.toml is fine.")
+    refused = call(check, "x.toml", "--config", "y.toml")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "FILE is x.toml, but --config says y.toml: say one of them" in refused.stderr
+
+
 def test_check_tells_every_fault(here: Path) -> None:
     (here / "leaseway.toml").write_text('a = 1\n[server]\nlisten = "192.0.2.7:1"\n[queues.x.access]\npost = "open"')
     result = call(check)
@@ -249,7 +266,7 @@ def test_the_tokens_are_where_the_configuration_keeps_them(here: Path) -> None:
     new("bob", "--store", "sqlite:elsewhere")
     assert (here / "etc" / "leaseway-data" / "_access.db").exists()
     assert (here / "elsewhere" / "_access.db").exists()
-    assert listed() == []
+    assert not (here / "leaseway-data").exists()
 
 
 def test_a_user_without_rights_is_noted(here: Path) -> None:
@@ -281,7 +298,7 @@ def test_what_no_token_is_made_for(words: list[str], message: str, here: Path) -
     result = call(token, "new", *words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
-    assert listed() == []
+    assert files(here) == ["leaseway.toml"]
 
 
 def test_without_a_file_any_queue_may_be_named() -> None:
@@ -312,6 +329,7 @@ def test_the_list_for_programs() -> None:
 
 
 def test_an_empty_list_says_where_it_looked() -> None:
+    call(token, "revoke", str(new("alice")[0]["id"]))
     result = call(token, "list")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "There are no tokens in leaseway-data/_access.db.\n"
@@ -324,7 +342,29 @@ def test_a_revoked_token_is_gone() -> None:
     assert [known["id"] for known in listed()] == [second["id"]]
 
 
+READING: Final = [["list"], ["list", "--json"], ["revoke", "nope"]]
+
+
+@pytest.mark.parametrize("words", READING)
+def test_what_only_reads_makes_no_store(words: list[str], here: Path) -> None:
+    """A store that is not there is probably a mistake in its name."""
+    (here / "empty").mkdir()
+    (here / "x.toml").write_text('[server]\nstore = "sqlite:typo"\n[queues.resize]')
+    for where, data in (
+        (["--store", "sqlite:typo"], "typo"),
+        (["--store", "sqlite:a/b/c"], "a/b/c"),
+        (["--store", "sqlite:empty"], "empty"),
+        (["--config", "x.toml"], "typo"),
+        ([], "leaseway-data"),
+    ):
+        result = call(token, *words, *where)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == f"Error: there is no store in {data}: it has no _access.db\n"
+        assert files(here) == ["empty", "x.toml"]
+
+
 def test_an_unknown_id_is_told() -> None:
+    new("alice")
     result = call(token, "revoke", "nope")
     assert result.exit_code == 1
     assert result.stderr == (

@@ -154,7 +154,8 @@ async def test_a_request_that_is_left_at_any_await_of_a_claim_is_released_at_onc
 
             gate.arm(at, leave)
             writer.write(
-                b"POST /demo/claim HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+                b"POST /demo/claim HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                b"Content-Length: 2\r\n\r\n{}"
             )
             async with raw_socket(f"{server.ws_url}/demo/work") as next_one:
                 assert (await reader.read()) == b""

@@ -4,17 +4,19 @@ Real time passes here only where a timeout of the server itself is what is shown
 """
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from leaseway_server.core.commands import Read
 from leaseway_server.web.http_protocol import HEAD_BYTES
 from support.clock import ManualClock
 from support.matrix import NONE, Caller, Line, bearer
 from support.plain_http import exchange, request
 from support.process import server_process
-from support.raw import raw_socket
+from support.raw import TEXT, raw_socket
 from support.server import TestServer, open_queue, running_server
 
 SOON: Final = 0.3
@@ -28,7 +30,9 @@ def port_of(server: TestServer) -> int:
 
 # ── Slow ──
 
-POST: Final = request("POST /demo/items", "x", "Content-Type: application/json", "Content-Length: 10", close=False)
+POST: Final = request(
+    "POST /demo/items", "localhost", "Content-Type: application/json", "Content-Length: 10", close=False
+)
 HEALTH: Final = request("GET /_health", "x", close=False)
 SLOW: Final = {
     "silence": b"",
@@ -38,8 +42,8 @@ SLOW: Final = {
     "half a head": b"GET /_health HTTP/1.1\r\nHost: x\r\nA",
     "no body": POST,
     "half a body": POST + b'{"ite',
-    "half a chunk": request("POST /demo/items", "x", "Transfer-Encoding: chunked", close=False) + b"5\r\n{",
-    "a trailer": request("POST /demo/items", "x", "Transfer-Encoding: chunked", close=False) + b"0\r\nA: 1",
+    "half a chunk": request("POST /demo/items", "localhost", "Transfer-Encoding: chunked", close=False) + b"5\r\n{",
+    "a trailer": request("POST /demo/items", "localhost", "Transfer-Encoding: chunked", close=False) + b"0\r\nA: 1",
     "half a handshake": b"GET /demo/work HTTP/1.1\r\nUpgrade: websocket\r\n",
     "half a second request": HEALTH + b"GET /",
 }
@@ -119,7 +123,9 @@ async def test_how_large_a_head_may_be(tmp_path: Path) -> None:
             assert (await exchange(port_of(server), data)).status == status, data[:50]
 
 
-CHUNKED: Final = request("POST /demo/items", "x", "Transfer-Encoding: chunked", "Content-Type: application/json")
+CHUNKED: Final = request(
+    "POST /demo/items", "localhost", "Transfer-Encoding: chunked", "Content-Type: application/json"
+)
 ENDLESS: Final = {
     "a target": (b"GET /", b"a"),
     "a header's value": (b"GET /_health HTTP/1.1\r\nHost: x\r\nA: ", b"a"),
@@ -191,6 +197,95 @@ async def test_a_refused_connection_is_told_before_it_says_anything(tmp_path: Pa
                     await asyncio.sleep(0)
 
 
+TWO: Final = f"""[server]
+allowed_origins = ["https://app.example.com"]
+[server.limits]
+connections_per_address = 2
+{open_queue()}"""
+WAITS: Final = {"waitMs": 60_000}
+
+
+def via(address: str, *more: str) -> Caller:
+    """A request that the trusted proxy forwards."""
+    return Caller(headers=(f"X-Forwarded-For: {address}", *more))
+
+
+async def test_requests_under_way_behind_a_proxy_count_for_their_client(tmp_path: Path) -> None:
+    """With its sockets, for nobody else. Each end gives its place back: an answer, a cut, a body that never came."""
+    clock = ManualClock()
+    async with running_server(tmp_path, TWO, clock=clock) as server, AsyncExitStack() as stack:
+        site = server.running.site
+        assert site is not None
+        taken = site.connections_of_address._taken
+        lines = [await stack.enter_async_context(Line(server.base_url)) for _ in range(3)]
+        *busy, line = lines
+
+        async def look(caller: Caller) -> int:
+            return (await line.ask("GET", f"/demo/items/{NONE}", caller)).status
+
+        async def knock(address: str) -> int:
+            async with raw_socket(f"{server.ws_url}/demo/work", via(address).named_headers) as socket:
+                socket.say({"hello": {}})
+                frame = await socket.next()
+                return 0 if frame.opcode == TEXT else frame.close_code
+
+        for end in ("answer", "cut", "body"):
+            assert (await look(via("192.0.2.1")), await knock("192.0.2.1")) == (404, 0)
+            await counted(taken, 0)
+            if end == "body":
+                for each in busy:
+                    await each.begin(POST.replace(b"localhost", b"localhost\r\nX-Forwarded-For: 192.0.2.1"))
+                held = []
+            else:
+                asking = (each.ask("POST", "/demo/claim", via("192.0.2.1"), WAITS) for each in busy)
+                held = [asyncio.create_task(each) for each in asking]
+            await counted(taken, 2)
+            await counted(site.waiting_claims._taken, len(held))
+            refused = await line.ask(
+                "GET", "/_health", via("198.51.100.7, 192.0.2.1", "Origin: https://app.example.com")
+            )
+            assert (refused.status, refused.json["code"]) == (429, "limit")
+            assert refused.header("access-control-allow-origin") == "https://app.example.com"
+            assert await knock("192.0.2.1") == 1013
+            assert (await look(via("192.0.2.2")), await knock("192.0.2.2")) == (404, 0)
+            if end == "answer":
+                clock.advance(60_000)
+                assert [(await each).json["type"] for each in held] == ["empty"] * 2
+            else:
+                for each in busy:
+                    each.cut()
+                for task in held:
+                    task.cancel()
+                await asyncio.gather(*held, return_exceptions=True)
+            await counted(taken, 0)
+
+
+@pytest.mark.parametrize(
+    ("trusted", "caller"),
+    [
+        (["127.0.0.1"], Caller()),
+        (["127.0.0.1"], via("127.0.0.1")),
+        (["127.0.0.1", "10.0.0.0/8"], via("10.0.0.5")),
+        ([], via("192.0.2.1")),
+    ],
+)
+async def test_no_request_counts_beside_its_own_connection(trusted: list[str], caller: Caller, tmp_path: Path) -> None:
+    """Nor those of a proxy itself, such as its question whether we are ready."""
+    toml = f"[server]\n[server.limits]\nconnections_per_address = 1\ntrusted_proxies = {trusted}\n{open_queue()}"
+    clock = ManualClock()
+    async with running_server(tmp_path, toml, clock=clock) as server, AsyncExitStack() as stack:
+        site = server.running.site
+        assert site is not None
+        lines = [await stack.enter_async_context(Line(server.base_url)) for _ in range(3 if trusted else 1)]
+        asking = (line.ask("POST", "/demo/claim", caller, WAITS) for line in lines)
+        held = [asyncio.create_task(each) for each in asking]
+        await counted(site.waiting_claims._taken, len(lines))
+        await server.engine("demo").ask(Read(()))  # They were said before: now they wait.
+        assert sum(site.connections_of_address._taken.values()) == (0 if trusted else 1)
+        clock.advance(60_000)
+        assert [(await each).status for each in held] == [200] * len(lines)
+
+
 async def test_claims_that_wait_over_http_are_waiting_claims(tmp_path: Path) -> None:
     """Counted with those of the token's sockets, and given back with the answer, and where its client left."""
     toml = "[server]\n[server.limits]\nwaiting_claims_per_token = 2\n[queues.members]\n"
@@ -228,7 +323,7 @@ async def test_claims_that_wait_over_http_are_waiting_claims(tmp_path: Path) -> 
 
 
 async def counted(taken: dict[str, int], number: int) -> None:
-    """Waits until so many claims wait."""
+    """Waits until so many are taken."""
     async with asyncio.timeout(10):
         while sum(taken.values()) != number:  # noqa: ASYNC110  Nothing tells when the server has seen it.
             await asyncio.sleep(0)

@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from leaseway_server.core import access
 from leaseway_server.core.access import Right
 from leaseway_server.store.access import AccessStore
 from support.clock import ManualClock
@@ -163,6 +164,26 @@ async def test_it_gives_no_further_tickets_and_no_requests(box: Box) -> None:
         answer = await box.line.ask(method, f"/members{path}", ticket, body)
         assert answer == await box.line.ask(method, f"/members{path}", Caller(), body)
         assert answer.status == 401
+
+
+async def test_who_takes_many_takes_none_of_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token may have so many that wait, on each queue; one that is used or over makes place for another."""
+    monkeypatch.setattr(access, "MOST_TICKETS", 3)
+    async with a_box(tmp_path) as box:
+        greedy, other, bobs = box.token(), box.token(), box.token(user="bob")
+
+        async def asks(token: str, queue: str = "members") -> int:
+            answer = await box.line.ask("POST", f"/{queue}/tickets", bearer(token), {})
+            assert answer.status == 201 or answer.json["code"] == "limit"
+            return answer.status
+
+        used = await box.ticket(greedy)
+        assert [await asks(greedy) for _ in range(4)] == [201, 201, 429, 429]
+        assert [await asks(other), await asks(bobs), await asks(greedy, "lists")] == [201] * 3
+        assert await box.knock(f"ticket={used}") == 0
+        assert [await asks(greedy) for _ in range(2)] == [201, 429]
+        box.clock.advance(LIFE)
+        assert [await asks(greedy) for _ in range(4)] == [201, 201, 201, 429]
 
 
 async def test_tickets_cannot_be_guessed_and_are_not_kept(box: Box) -> None:

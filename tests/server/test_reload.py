@@ -120,7 +120,9 @@ async def test_a_file_that_is_gone_changes_nothing(tmp_path: Path) -> None:
         at.file.write_text(text)
         with logged() as log:
             at.server.running.reload()
-        assert said(log, "admin.config_changed")[0]["changed"] == "nothing"
+        (entry,) = said(log, "admin.config_unchanged")
+        assert entry["text"] == "the configuration was read anew: nothing has changed"
+        assert not entry.keys() & {"changed", "restart"}
 
 
 async def test_what_needs_a_restart_is_named_each_time_and_not_done(tmp_path: Path) -> None:
@@ -132,8 +134,9 @@ async def test_what_needs_a_restart_is_named_each_time_and_not_done(tmp_path: Pa
         for _ in range(2):
             with logged() as log:
                 at.server.running.reload()
-            (entry,) = said(log, "admin.config_changed")
-            assert entry["changed"] == "nothing"
+            (entry,) = said(log, "admin.config_unchanged")
+            assert "changed" not in entry
+            assert "waits for a restart" in entry["text"]
             assert sorted(entry["restart"].split(", ")) == [
                 "queues.new",
                 "queues.other",
@@ -148,7 +151,7 @@ async def test_what_needs_a_restart_is_named_each_time_and_not_done(tmp_path: Pa
         at.file.write_text(text)
         with logged() as log:
             at.server.running.reload()
-        assert said(log, "admin.config_changed")[0]["restart"] == "nothing"
+        assert "restart" not in said(log, "admin.config_unchanged")[0]
 
 
 # ── Rights ──

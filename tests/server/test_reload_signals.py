@@ -37,7 +37,7 @@ async def consume(worker: RawSocket, results: Counter[str]) -> None:
 
 def told(output: bytes) -> int:
     """How often it is said that the file was read."""
-    return output.count(b"admin.config_changed") + output.count(b"config.refused")
+    return output.count(b"event=admin.config_") + output.count(b"config.refused")
 
 
 async def test_many_signals_under_load_lose_nothing(tmp_path: Path) -> None:

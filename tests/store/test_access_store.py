@@ -2,7 +2,7 @@
 
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -149,6 +149,133 @@ def test_a_refresh_says_what_is_wrong_with_the_file(tokens: AccessStore, writer:
         tokens.refresh()
 
 
+# ── The file itself is another one, or gone ──
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> AccessStore:
+    """Another file of tokens, with one of bob's."""
+    with AccessStore.open(tmp_path / "backup") as opened:
+        add(opened, "bob")
+    return opened
+
+
+def ways_to_ask(tokens: AccessStore, token: Token, secret: str) -> list[Callable[[], object]]:
+    """All that looks at the file for somebody who comes anew."""
+    return [tokens.refresh, lambda: tokens.find(secret, NOW), lambda: tokens.still_valid(token.id, NOW)]
+
+
+def test_another_file_at_its_place_is_what_counts(tokens: AccessStore, backup: AccessStore) -> None:
+    alice, secret = add(tokens)
+    assert tokens.find(secret, NOW) == alice
+    before = tokens.file
+    backup.path.replace(tokens.path)
+    assert tokens.refresh()
+    assert [token.user for token in tokens.known.values()] == ["bob"]
+    assert tokens.find(secret, NOW) is None
+    assert (tokens.current, tokens.file == before) == (True, False)
+    assert not tokens.refresh()
+    with AccessStore.open(tokens.path.parent) as other:
+        carol, secret = add(other, "carol")
+    assert tokens.find(secret, NOW) == carol, "it is followed like the one before"
+
+
+def test_without_a_file_nobody_is_found_and_who_is_inside_is_known(tokens: AccessStore) -> None:
+    token, secret = add(tokens)
+    assert tokens.find(secret, NOW) == token
+    tokens.path.unlink()
+    for ask in ways_to_ask(tokens, token, secret) * 2:
+        with pytest.raises(StoreRefused, match=r"_access\.db is gone"):
+            ask()
+        assert (tokens.current, tokens.by_id(token.id, NOW)) == (False, token)
+    assert not tokens.path.exists(), "looking makes none"
+
+
+def test_a_file_that_comes_back_counts_as_before(tokens: AccessStore, tmp_path: Path) -> None:
+    token, secret = add(tokens)
+    tokens.refresh()
+    tokens.path.rename(tmp_path / "aside")
+    with pytest.raises(StoreRefused, match="is gone"):
+        tokens.refresh()
+    (tmp_path / "aside").rename(tokens.path)
+    assert tokens.still_valid(token.id, NOW)
+    assert tokens.find(secret, NOW) == token
+    assert tokens.current
+
+
+def test_a_new_file_revokes_what_was_in_the_one_before(tokens: AccessStore) -> None:
+    token, secret = add(tokens)
+    tokens.refresh()
+    tokens.path.unlink()
+    with AccessStore.open(tokens.path.parent) as new:
+        other, other_secret = add(new, "bob")
+    assert tokens.find(other_secret, NOW) == other
+    assert tokens.find(secret, NOW) is None
+    assert not tokens.still_valid(token.id, NOW)
+
+
+def unreadable(path: Path) -> None:
+    """What it says is that it is ours, and nothing of it can be read."""
+    data = path.read_bytes()
+    path.write_bytes(data[:4_096] + b"x" * (len(data) - 4_096))
+
+
+USELESS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (lambda path: path.write_bytes(b""), "is empty, or an older Leaseway's"),
+    "no database": (lambda path: path.write_bytes(b"x" * 4_096), "file is not a database"),
+    "of others": (lambda path: foreign(path, "PRAGMA application_id = 7"), "not Leaseway's file of tokens"),
+    "of a newer server": (lambda path: foreign(path, "PRAGMA user_version = 99"), "newer Leaseway"),
+    "damaged": (unreadable, "malformed"),
+    "locked": (lambda path: None, "database is locked"),
+}
+
+
+@pytest.mark.parametrize("name", USELESS)
+def test_a_file_that_cannot_be_used_is_as_none_and_not_written(
+    name: str, tokens: AccessStore, backup: AccessStore
+) -> None:
+    """Whatever was in the one before may have been revoked."""
+    spoil, fault = USELESS[name]
+    token, secret = add(tokens)
+    tokens.refresh()
+    spoil(backup.path)
+    left = backup.path.read_bytes()
+    backup.path.replace(tokens.path)
+    writer = sqlite3.connect(tokens.path, isolation_level=None)
+    if name == "locked":
+        writer.execute("BEGIN EXCLUSIVE")
+    for ask in ways_to_ask(tokens, token, secret) * 2:
+        with pytest.raises(StoreRefused, match=fault):
+            ask()
+        assert (tokens.current, tokens.by_id(token.id, NOW)) == (False, token)
+    writer.close()
+    assert tokens.path.read_bytes() == left
+
+
+def test_a_new_file_that_becomes_locked_before_it_is_read_is_as_none(
+    tokens: AccessStore, backup: AccessStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, secret = add(tokens)
+    tokens.refresh()
+    backup.path.replace(tokens.path)
+    writer = sqlite3.connect(tokens.path, isolation_level=None)
+    check = store._check
+
+    def check_then_lock(connection: sqlite3.Connection, path: Path) -> None:
+        check(connection, path)
+        writer.execute("BEGIN EXCLUSIVE")
+
+    with monkeypatch.context() as late:
+        late.setattr(store, "_check", check_then_lock)
+        with pytest.raises(StoreRefused, match="database is locked"):
+            tokens.refresh()
+        with pytest.raises(StoreRefused, match="database is locked"):
+            tokens.find(secret, NOW)
+    writer.close()
+    assert tokens.find(secret, NOW) is None
+    assert [token.user for token in tokens.known.values()] == ["bob"]
+
+
 # ── Several processes ──
 
 
@@ -186,6 +313,18 @@ def test_many_may_open_and_write_at_once(tmp_path: Path) -> None:
 
 
 # ── What is refused ──
+
+
+def test_where_none_is_to_be_made_none_is(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for data in (tmp_path / "typo", tmp_path / "empty"):
+        with pytest.raises(StoreRefused, match=rf"^there is no store in {data}: it has no _access\.db$"):
+            AccessStore.open(data, make=False)
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["empty"]
+    with AccessStore.open(tmp_path / "there") as made:
+        token, _ = add(made)
+    with AccessStore.open(tmp_path / "there", make=False) as opened:
+        assert opened.all() == [token]
 
 
 def foreign(path: Path, *statements: str) -> None:

@@ -107,6 +107,12 @@ class Line:
 
     async def say(self, request: bytes, *, head: bool = False) -> Answer:
         """These bytes, and the answer to them."""
+        reader = await self.begin(request)
+        async with asyncio.timeout(PATIENCE):
+            return await self._answer(reader, head)
+
+    async def begin(self, request: bytes) -> asyncio.StreamReader:
+        """These bytes, and whatever will be answered."""
         if self._streams is not None and self._streams[0].at_eof():
             self.cut()  # It was idle for too long.
         if self._streams is None:
@@ -114,8 +120,7 @@ class Line:
             self._streams = await asyncio.open_connection(host, int(port))
         reader, writer = self._streams
         writer.write(request)
-        async with asyncio.timeout(PATIENCE):
-            return await self._answer(reader, head)
+        return reader
 
     async def _answer(self, reader: asyncio.StreamReader, head: bool) -> Answer:
         first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").strip().split("\r\n")

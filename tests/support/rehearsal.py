@@ -55,6 +55,7 @@ class Rehearsal:
 
     def _open(self, line: dict[str, Any]) -> None:
         assert line["open"] not in self._sockets
+        self._names.write(line.get("ticket", ""))
         self._sockets[line["open"]] = line["socket"]
 
     def _from(self, line: dict[str, Any]) -> None:
@@ -70,7 +71,7 @@ class Rehearsal:
     def _request(self, line: dict[str, Any]) -> None:
         assert line["request"] not in self._requests
         self._requests[line["request"]] = line
-        self._names.write(line["path"])
+        self._names.write(line["path"] + line.get("ticket", ""))
         if "body" in line:
             body = self._names.fill(line["body"])
             self._hold(line, partial(check_request, line["method"], line["path"], body))

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -125,7 +126,9 @@ class Player:
             self._names.match(line["body"], body)
 
     def _credentials(self, line: Line) -> tuple[dict[str, str], str]:
-        """The headers and the query that carry the line's token, if it has one (PROTOCOL.md §2)."""
+        """The headers and the query that carry the line's token or ticket, if it has one (PROTOCOL.md §2)."""
+        if "ticket" in line:
+            return {}, f"?ticket={quote(self._names.write(line['ticket']))}"
         token = self._tokens[line["user"]] if "user" in line else line.get("token")
         if token is None:
             return {}, ""

@@ -88,6 +88,8 @@ def answer_schema(method: str, path: str, status: int, body: Any) -> str | None:
         return f"work-server-{body.get('type')}"
     if method == "POST" and path == "/items":
         return "http-posted"
+    if method == "POST" and path == "/tickets":
+        return "http-ticket"
     if path.endswith("/cancel") or (method == "GET" and re.fullmatch("/items/[^/]+", path)):
         return "http-view"
     return {"/_health": "http-health", "/_ready": "http-ready"}.get(path)

@@ -3,9 +3,11 @@
 import logging
 from typing import Any
 
-from leaseway_server.audit import RefusedAccess, audit_admin, audit_tokens
+import pytest
+
+from leaseway_server.audit import RefusedAccess, audit_admin, audit_config, audit_tokens
 from leaseway_server.core.access import Token
-from leaseway_server.log import LINES, MINUTE_MS, SHARE, LimitedEvent
+from leaseway_server.log import LINES, MINUTE_MS, SHARE, VALUE_LIMIT, LimitedEvent
 from leaseway_server.redaction import STRUCK
 from support.logged import logged
 
@@ -127,6 +129,51 @@ def test_what_an_administrator_did_is_told() -> None:
         "item": "9f2c1a0b7d4e6f83",
         "token_id": None,
     }
+
+
+KEYS = ("server.allowed_origins", "queues.resize.lease")
+
+# What counts now, what waits for a restart; the event, and the sentence.
+RELOADS: list[tuple[int, int, str, str]] = [
+    (0, 0, "admin.config_unchanged", "the configuration was read anew: nothing has changed"),
+    (2, 0, "admin.config_changed", "the configuration was read anew and has changed"),
+    (
+        0,
+        2,
+        "admin.config_unchanged",
+        "the configuration was read anew: nothing has changed; a part of it waits for a restart",
+    ),
+    (
+        1,
+        2,
+        "admin.config_changed",
+        "the configuration was read anew and has changed; a part of it waits for a restart",
+    ),
+]
+
+
+@pytest.mark.parametrize(("now", "restart", "event", "text"), RELOADS)
+def test_what_a_reload_did_is_told_in_words_and_in_keys(now: int, restart: int, event: str, text: str) -> None:
+    """A member that would be empty is left out."""
+    with logged() as log:
+        audit_config("leaseway.toml", KEYS[:now], KEYS[:restart])
+    entry = log.entry
+    assert (entry["event"], entry["level"], entry["text"], entry["file"]) == (event, "info", text, "leaseway.toml")
+    members = {"changed": ", ".join(KEYS[:now]), "restart": ", ".join(KEYS[:restart])}
+    assert {name: entry[name] for name in members if name in entry} == {k: v for k, v in members.items() if v}
+
+
+def test_keys_that_are_too_many_for_a_line_are_counted() -> None:
+    every = [f"queues.q{number}.lease" for number in range(1_234)]
+    with logged() as log:
+        audit_config("leaseway.toml", every, every[:100])
+    for name, number in (("changed", 1_234), ("restart", 100)):
+        told = log.entry[name]
+        assert len(told) <= VALUE_LIMIT
+        *kept, rest = told.split(", ")
+        assert kept == every[: len(kept)]
+        assert len(kept) > 5
+        assert rest == f"… and {number - len(kept):,} more"
 
 
 def test_tokens_that_came_and_went_are_told() -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from leaseway_server.log import TEXT_LIMIT, TRACEBACK_LINES, VALUE_LIMIT, LogFormat, new_request_id
+from leaseway_server.log import TEXT_LIMIT, TRACEBACK_LINES, VALUE_LIMIT, LogFormat, listing, new_request_id
 from support.logged import logged
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,6 +118,23 @@ def test_a_long_value_is_cut() -> None:
     assert log.entry["text"] == "t" * TEXT_LIMIT + "…"
     assert log.entry["user"] == "u" * VALUE_LIMIT + "…"
     assert len(log.entry["many"]) == VALUE_LIMIT + 1
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 100])
+def test_a_list_of_names_is_whole_or_says_how_many_more(size: int) -> None:
+    """As many of them as fit, to the character."""
+    for number in range(300):
+        names = [f"{each:x>{size}}" for each in range(number)]
+        told, whole = listing(names), ", ".join(names)
+        assert len(told) <= VALUE_LIMIT
+        if len(whole) <= VALUE_LIMIT:
+            assert told == whole
+            continue
+        *kept, rest = told.split(", ")
+        assert kept == names[: len(kept)] != []
+        assert rest == f"… and {number - len(kept)} more"
+        longer = f"{', '.join(names[: len(kept) + 1])}, … and {number} more"
+        assert len(longer) > VALUE_LIMIT
 
 
 def test_a_long_traceback_is_cut() -> None:

@@ -40,6 +40,8 @@ def test_each_line_of_a_transcript_meets_its_schema(name: str) -> None:
         {"response": "r1", "status": 200, "body": {"status": "lost"}},
         {"response": "r2", "status": 200},
         {"request": "r2", "method": "GET", "path": "/items/{nobody}"},
+        {"request": "r2", "method": "GET", "path": "/items/0", "ticket": "{nobody}"},
+        {"open": "w2", "socket": "work", "ticket": "{nobody}"},
         {"request": "r2", "method": "POST", "path": "/items", "body": {}},
         {"shout": "w1"},
     ],

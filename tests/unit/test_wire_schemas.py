@@ -26,11 +26,11 @@ MONITOR_VERBS = {"hello", "batch", "subscribe", "unsubscribe", "post"}
 MONITOR_TYPES = {"hello", "batch", "error", "status", "posted"}
 HTTP = {
     *("post", "posted", "view", "problem", "claim", "progress", "result", "fail", "release", "renew"),
-    *("health", "ready"),
+    *("ticket", "health", "ready"),
 }
 SERVER_SCHEMAS = sorted(
     {name for name in wire_names() if "-server-" in name}
-    | {"http-posted", "http-view", "http-problem", "http-health", "http-ready"}
+    | {"http-posted", "http-view", "http-problem", "http-ticket", "http-health", "http-ready"}
 )
 ANY_VALUE = {"item", "progress", "result", "value"}
 
@@ -273,6 +273,7 @@ def test_http_answers() -> None:
     check_response("POST", "/claim", 200, {"type": "empty"})
     check_response("POST", "/claim", 200, [wire("work-server-item")["examples"][0], {"type": "empty"}])
     check_response("GET", "/_ready", 200, {"status": "ready"})
+    check_response("POST", "/tickets", 201, {"ticket": "x" * 22, "expiresAt": NOW})
     check_response("GET", f"/items/{ID}", 404, problem)
     refused: list[Callable[[], None]] = [
         partial(check_response, "GET", f"/items/{ID}", 200, {**VIEW, "ref": 1}),
@@ -282,6 +283,9 @@ def test_http_answers() -> None:
         partial(check_response, "POST", "/claim", 200, [{"type": "empty"}, {"type": "posted"}]),
         partial(check_response, "POST", "/items", 201, VIEW),
         partial(check_response, "GET", "/_health", 200, {"status": "ready"}),
+        partial(check_response, "POST", "/tickets", 201, {"ticket": "x" * 21, "expiresAt": NOW}),
+        partial(check_response, "POST", "/tickets", 201, {"ticket": "x" * 22, "expiresAt": None}),
+        partial(check_response, "POST", "/tickets", 201, {"ticket": "x" * 22, "expiresAt": NOW, "token": "x"}),
     ]
     for check in refused:
         with pytest.raises(WireError):

@@ -14,7 +14,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
@@ -100,6 +100,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._quiet = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def handler(self, function: H) -> H:
         """Decorates the function that does the work: `(item, job)` in, the result out."""
@@ -109,9 +110,12 @@ class Worker:
     # Running and stopping
 
     def run(self) -> None:
-        """Works until SIGINT or SIGTERM, then stops in order; a second signal stops at once."""
-        with contextlib.suppress(asyncio.CancelledError):
-            asyncio.run(self._work_until_signal())
+        """Works until SIGINT or SIGTERM, then stops in order. To be called in the main thread.
+
+        A second signal ends the process on the spot, whatever a handler does: its items are requeued.
+        """
+        with _at_first_signal(self._stop_soon):
+            asyncio.run(self.work())
 
     async def work(self) -> None:
         """Works until `stop` is called. Raises what ends the connection for good.
@@ -121,6 +125,7 @@ class Worker:
         """
         if self._handler is None:
             raise RuntimeError("a worker needs a handler: decorate a function with @worker.handler")
+        self._loop = asyncio.get_running_loop()
         connection = asyncio.create_task(self._link.run(), name="leaseway-connection")
         try:
             await until(self._stopping, connection)
@@ -151,17 +156,13 @@ class Worker:
         if self._background is not None:
             await self._background
 
-    async def _work_until_signal(self) -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-
-        def on_signal() -> None:
-            if self._stopping.is_set() and task is not None:
-                task.cancel()
+    def _stop_soon(self) -> None:
+        """Between any two steps of the main thread: before there is a loop, in it, or after it."""
+        if self._loop is None:
             self.stop()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, on_signal)  # They go with the loop.
-        await self.work()
+        else:
+            with contextlib.suppress(RuntimeError):  # The loop is closed: it has stopped already.
+                self._loop.call_soon_threadsafe(self.stop)
 
     async def _close(self, connection: asyncio.Task[Never]) -> None:
         """Nothing is held any more. A thread that still runs cannot be ended: its work is of no use."""
@@ -246,6 +247,28 @@ class Worker:
             answer.set_result(None)
         else:
             answer.set_exception(error)
+
+
+@contextlib.contextmanager
+def _at_first_signal(told: Callable[[], None]) -> Iterator[None]:
+    """Calls `told` at the first SIGINT or SIGTERM. From then on both do what the system does with them: they kill.
+
+    Nothing of ours needs to run for that, so that it works whatever holds up the event loop or the interpreter.
+    """
+
+    def on_signal(*_: object) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_DFL)
+        told()
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for number in before:
+            signal.signal(number, on_signal)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)  # None is one that Python did not set and cannot set.
 
 
 def _called(handler: Any, item: Any, job: ThreadAttempt) -> Any:

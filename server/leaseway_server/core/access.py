@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
+from itertools import takewhile
 from typing import Final, Literal, TypeAlias, get_args
 
 from leaseway_server.core.errors import LimitReached, NotAllowed, NotFound, Unauthorized
+from leaseway_server.core.limits import Allowances
 
 Right: TypeAlias = Literal["post", "fetch", "work", "admin"]
 Grant: TypeAlias = Literal["open", "users"] | frozenset[str]
@@ -19,10 +21,10 @@ RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
 ALL_RIGHTS: Final[frozenset[Right]] = frozenset(RIGHTS)
 NO_RIGHTS: Final[frozenset[Right]] = frozenset()
 
-
 TICKET_LIFE: Final = 30_000
 """How long a ticket may be used, ms."""
-MOST_TICKETS: Final = 10_000
+MOST_TICKETS: Final = 1_000
+"""So many of one token may wait to be used, on each queue. They are its own: no other token has fewer for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,20 +141,39 @@ class Tickets:
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[Token, int]] = {}
+        """By hash, the oldest first: whose it is, and when it was issued."""
+        self._of_token = Allowances(MOST_TICKETS)
 
     def issue(self, secret: str, token: Token, now: int) -> int:
-        """Keeps a new ticket of this token. Gives when it ends, ms since the epoch."""
-        ends = min(now + TICKET_LIFE, token.expires_at or now + TICKET_LIFE)
-        self._waiting = {hashed: one for hashed, one in self._waiting.items() if one[1] > now}
-        if len(self._waiting) >= MOST_TICKETS:
-            raise LimitReached(f"{MOST_TICKETS} tickets wait to be used already")
-        self._waiting[hash_token(secret)] = (token, ends)
-        return ends
+        """Keeps a new ticket of this token. Gives when it ends, ms since the epoch.
+
+        Raises `LimitReached` where the token has as many as it may have.
+        """
+        over = takewhile(lambda one: one[1][1] + TICKET_LIFE <= now, self._waiting.items())
+        for hashed, _ in list(over):
+            self._take(hashed)
+        if not self._of_token.take(token.id):
+            raise LimitReached(f"{self._of_token.limit} tickets of this token wait to be used already")
+        self._waiting[hash_token(secret)] = (token, now)
+        return _end(token, now)
 
     def redeem(self, secret: str, now: int) -> Token | None:
         """The token whose ticket this is, once; None afterwards, and where its time is over."""
-        token, ends = self._waiting.pop(hash_token(secret), (None, 0))
-        return token if ends > now else None
+        hashed = hash_token(secret)
+        if hashed not in self._waiting:
+            return None
+        token, issued = self._take(hashed)
+        return token if now < _end(token, issued) else None
+
+    def _take(self, hashed: str) -> tuple[Token, int]:
+        token, issued = self._waiting.pop(hashed)
+        self._of_token.give(token.id)
+        return token, issued
+
+
+def _end(token: Token, issued: int) -> int:
+    """When a ticket of the token ends."""
+    return min(issued + TICKET_LIFE, token.expires_at or issued + TICKET_LIFE)
 
 
 def _includes(grant: Grant, user: str) -> bool:

@@ -11,6 +11,7 @@
     │   ├── Conflict        it contradicts what is there
     │   ├── Unauthorized    no valid token where one is needed
     │   ├── NotAllowed      a valid token without this right
+    │   │   └── Misdirected  the request was sent to a name that is not this server's
     │   ├── NotFound        no such queue or item, as far as the caller may know
     │   └── Unavailable     the server cannot do it now; later it may
     └── StoreError
@@ -122,6 +123,13 @@ class NotAllowed(Refused):
     status = 403
     close = 4403
     title = "Not allowed"
+
+
+class Misdirected(NotAllowed):
+    """The name that the request was sent to is not one of this server's."""
+
+    status = 421
+    title = "Misdirected request"
 
 
 class NotFound(Refused):

@@ -20,6 +20,7 @@ from leaseway_server.web.auth import Admitted, admit
 from leaseway_server.web.monitor_socket import MonitorSocket
 from leaseway_server.web.origin import OriginGuard, check_origin
 from leaseway_server.web.problems import on_http_exception, on_left, on_refused
+from leaseway_server.web.proxied import ProxiedRequests
 from leaseway_server.web.requests import json_response
 from leaseway_server.web.site import Site
 from leaseway_server.web.socket import Socket
@@ -35,10 +36,10 @@ async def health(_request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """`GET /_ready`: it takes in work: not stopping, and every store can be written."""
+    """`GET /_ready`: it takes in work: not stopping, every store can be written, and tokens can be looked up."""
     site: Site = request.app.state.site
     if not site.ready:
-        raise Unavailable("the server stops, or cannot write at the moment")
+        raise Unavailable("the server stops, or cannot write or look up tokens at the moment")
     return json_response({"status": "ready"})
 
 
@@ -104,7 +105,7 @@ def create_app(site: Site) -> Starlette:
             Route("/_ready", ready, methods=["GET"]),
             *pages.ROUTES,
         ],
-        middleware=[Middleware(OriginGuard, site=site)],
+        middleware=[Middleware(OriginGuard, site=site), Middleware(ProxiedRequests, site=site)],
         exception_handlers={Refused: on_refused, HTTPException: on_http_exception, ClientDisconnect: on_left},
     )
     app.router.redirect_slashes = False  # A redirect repeats the query, where tokens travel.

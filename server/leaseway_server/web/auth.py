@@ -4,15 +4,20 @@ The token goes from here into a hash and nowhere else.
 """
 
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
 from leaseway_server.core.access import ANYONE, Caller, Right, Token, authorize
-from leaseway_server.core.errors import Refused, TooManyAttempts, Unauthorized
+from leaseway_server.core.errors import Misdirected, Refused, StoreError, TooManyAttempts, Unauthorized, Unavailable
 from leaseway_server.core.model import Item
 from leaseway_server.web.address import client_address
+from leaseway_server.web.host import check_host
 from leaseway_server.web.site import ServedQueue, Site
+
+AUDITED: Final = "leaseway.audited"
+"""In a scope: that its request was refused is in the audit log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,8 @@ class Admitted:
 def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
     """The caller, where it has the right (None: any right).
 
-    Raises `Unauthorized`, `NotAllowed`, `NotFound` as §2 says, and `TooManyAttempts`.
+    Raises `Unauthorized`, `NotAllowed`, `NotFound`, `Misdirected` as §2 says, `TooManyAttempts`, and `Unavailable`
+    where tokens cannot be looked up. It is in the audit log then, and `scope` says so (`AUDITED`).
     """
     name = scope["path_params"]["queue"]
     now = site.clock.now()
@@ -46,11 +52,15 @@ def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
     caller = ANYONE
     try:
         caller = _caller(site, scope, name, address, now)
+        if not caller.presented:
+            check_host(scope, site)
         rights = authorize(site.grants, name, right, caller, now)
     except Refused as refused:
         if caller.presented and isinstance(refused, Unauthorized):
             site.failures.failed(address, now)
-        site.refused_access.audit(address=address, queue=name, right=right, reason=refused.code, user=caller.user)
+        reason = "host" if isinstance(refused, Misdirected) else refused.code
+        site.refused_access.audit(address=address, queue=name, right=right, reason=reason, user=caller.user)
+        scope[AUDITED] = True
         raise
     return Admitted(site.queues[name], caller.user, rights, caller.token.id if caller.token else "", address)
 
@@ -64,9 +74,11 @@ def _caller(site: Site, scope: Scope, queue: str, address: str, now: int) -> Cal
     if len(secrets) > 1:
         return Caller(presented=True)  # Which of them is meant? None is taken.
     kind, secret = secrets.pop()
-    if kind == "token":
-        return Caller(True, site.tokens.find(secret, now))
-    return Caller(True, _redeemed(site, queue, secret, now))
+    try:
+        return Caller(True, site.tokens.find(secret, now) if kind == "token" else _redeemed(site, queue, secret, now))
+    except StoreError:
+        # Not 401: the token may be as good as ever, and whoever has it should come again with it.
+        raise Unavailable("the server cannot look up tokens at the moment; come back later") from None
 
 
 def _redeemed(site: Site, queue: str, secret: str, now: int) -> Token | None:

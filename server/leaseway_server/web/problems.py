@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from leaseway_server.core.errors import NotAllowed, Refused, SchemaMismatch, Unauthorized
 from leaseway_server.web.address import client_address
+from leaseway_server.web.auth import AUDITED
 from leaseway_server.web.site import Site
 
 PROBLEM: Final = "application/problem+json"
@@ -37,15 +38,22 @@ def problem(refused: Refused) -> Response:
 
 
 async def on_refused(request: Request, error: Exception) -> Response:
-    """Starlette's handler for `Refused`. Refused access is in the audit log already."""
+    """Starlette's handler for `Refused`: each is told once, in the audit log or beside it."""
     assert isinstance(error, Refused)
-    if not isinstance(error, Unauthorized | NotAllowed):
-        site: Site = request.app.state.site
-        address = client_address(request.scope, site.trusted_proxies)
-        queue = request.path_params.get("queue")
-        said = {"address": address, "queue": queue, "status": error.status, "code": error.code}
-        site.refused_requests.write(address, said)
+    if AUDITED not in request.scope:
+        _log_refused(request, error)
     return problem(error)
+
+
+def _log_refused(request: Request, error: Refused) -> None:
+    site: Site = request.app.state.site
+    address = client_address(request.scope, site.trusted_proxies)
+    queue = request.path_params.get("queue", "")
+    if isinstance(error, Unauthorized | NotAllowed):  # By more than the rights, such as whose an item is.
+        site.refused_access.audit(address=address, queue=queue, right=None, reason=error.code)
+    else:
+        said = {"address": address, "queue": queue or None, "status": error.status, "code": error.code}
+        site.refused_requests.write(address, said)
 
 
 async def on_left(_request: Request, _error: Exception) -> Response:

@@ -100,6 +100,8 @@ class Site:
         self.refused_requests = LimitedEvent(_log, logging.INFO, "request.refused", "a request was refused", clock.now)
         tokens.refresh()  # Those that are there at the start are no news.
         self._known_tokens = tokens.known
+        self._token_file = tokens.file
+        self._token_fault = ""
 
     @property
     def grants(self) -> dict[str, Grants]:
@@ -107,9 +109,15 @@ class Site:
         return {name: served.grants for name, served in self.queues.items()}
 
     @property
+    def open_to_anyone(self) -> bool:
+        """Whether there is anything that one may do without a token."""
+        return any(grants.open_rights() for grants in self.grants.values())
+
+    @property
     def ready(self) -> bool:
-        """Whether work can be taken in: nothing is stopping, and every store can be written."""
-        return not self.stopping.is_set() and all(served.engine.writable for served in self.queues.values())
+        """Whether work can be taken in: nothing is stopping, every store can be written, tokens can be looked up."""
+        writable = all(served.engine.writable for served in self.queues.values())
+        return writable and self.tokens.current and not self.stopping.is_set()
 
     def reconfigure(
         self,
@@ -134,17 +142,37 @@ class Site:
             served.engine.check_store()
         self.refused_access.refresh()
         self.refused_requests.refresh()
-        try:
-            self.tokens.refresh()
-        except StoreError as error:
-            said = {"event": "tokens.unreadable", "fault": str(error)}
-            _log.error("the tokens cannot be read; those that are known still count", extra=said)
+        self._refresh_tokens()
         if self.tokens.known is not self._known_tokens:
             audit_tokens(self._known_tokens.values(), self.tokens.known.values())
             self._known_tokens = self.tokens.known
         for served in self.queues.values():
             for socket in list(served.sockets):
                 self._look_after(served, socket)
+
+    def _refresh_tokens(self) -> None:
+        """Tells what is new about their file: each change once."""
+        fault = ""
+        try:
+            self.tokens.refresh()
+        except StoreError as error:
+            fault = str(error)
+        if self.tokens.file != self._token_file:
+            _log.warning("the file of tokens is another one, which counts now", extra={"event": "tokens.replaced"})
+            self._token_file = self.tokens.file
+        if fault != self._token_fault:
+            self._tell_fault(fault)
+            self._token_fault = fault
+
+    def _tell_fault(self, fault: str) -> None:
+        if not fault:
+            _log.info("the tokens can be read again", extra={"event": "tokens.readable"})
+        elif self.tokens.current:
+            said = {"event": "tokens.unreadable", "fault": fault}
+            _log.error("the tokens cannot be read; those that are known still count", extra=said)
+        else:
+            said = {"event": "tokens.lost", "fault": fault}
+            _log.error("there is no file of tokens that can be used; who comes with a token has to wait", extra=said)
 
     def _look_after(self, served: ServedQueue, socket: OpenSocket) -> None:
         """Closes the socket as a new one would be refused now; or for it to come again, where its rights are others."""

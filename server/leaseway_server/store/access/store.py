@@ -1,22 +1,26 @@
 """Tokens, in `<data>/_access.db`: several processes write it, in short transactions, and see each other's changes.
 
 A token's secret is given out once, by `add`, and kept nowhere. What a token allows is decided in `core/access.py`.
+The file at the path is the truth: where another one takes its place, that one counts; where there is none, nobody does.
 """
 
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import orjson
 
 from leaseway_server.core.access import Right, Token, hash_token
 from leaseway_server.core.errors import StoreRefused
 from leaseway_server.store.queries import load_migrations, load_queries
-from leaseway_server.store.sqlite.files import split
+from leaseway_server.store.sqlite.files import check_owner, split
+
+File: TypeAlias = tuple[int, int]
+"""A device, and a file's number there."""
 
 FILE_NAME: Final = "_access.db"
 PREFIX: Final = "lw_"
@@ -26,6 +30,7 @@ WRITE_PATIENCE_MS: Final = 5_000
 """So long a change waits for another process that is writing."""
 READ_PATIENCE_MS: Final = 50
 """So long a look at the file waits: the server's event loop waits with it."""
+_NEVER: Final = -1
 _SECRET_BYTES: Final = 32
 _ID_BYTES: Final = 6
 _PACKAGE: Final = "leaseway_server.store.access"
@@ -35,33 +40,35 @@ _SQL: Final = load_queries(_PACKAGE, "queries.sql")
 class AccessStore:
     """The tokens of one data folder. Use `open`, then `close` or `with`.
 
-    Every verb raises `StoreRefused`, which names the file, where it cannot be read or written.
+    Every verb raises `StoreRefused`, which names the file, where it cannot be read or written. `file` tells one file
+    from another, whatever their names. `current`: what is known was read of the file that is at the path.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, file: File | None, connection: sqlite3.Connection) -> None:
         self.path = path
+        self.file = file
+        self.current = True
         self._connection = connection
-        self._seen = -1
+        self._seen = _NEVER
         self._by_hash: dict[str, Token] = {}
         self._by_id: dict[str, Token] = {}
 
     @classmethod
-    def open(cls, data: Path) -> Self:
-        """Opens or makes the file in the folder `data`, and brings it to the newest version.
+    def open(cls, data: Path, *, make: bool = True) -> Self:
+        """Opens the file in the folder `data`, and brings it to the newest version; `make`: makes what is missing.
 
-        Raises `StoreRefused` where it is not ours, or a newer Leaseway's.
+        Raises `StoreRefused` where it is not ours, or a newer Leaseway's, or not there and not to be made.
         """
         path = data / FILE_NAME
         with _told(path):
-            data.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            connection = sqlite3.connect(path, isolation_level=None, timeout=WRITE_PATIENCE_MS / 1000)
-            try:
-                _prepare(connection, path)
-            except BaseException:
-                connection.close()
-                raise
-        return cls(path, connection)
+            if make:
+                data.mkdir(parents=True, exist_ok=True)
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            elif _file_at(path) is None:
+                raise StoreRefused(f"there is no store in {data}: it has no {FILE_NAME}")
+            file = _file_at(path)  # Of another one that comes in between, the next `refresh` makes out that it is one.
+            connection = _connect(path, WRITE_PATIENCE_MS, _prepare)
+        return cls(path, file, connection)
 
     def __enter__(self) -> Self:
         return self
@@ -102,9 +109,10 @@ class AccessStore:
         """The valid token with this secret. It is looked up by its hash, so that time tells nothing about others.
 
         One that was added by another process is found at once, one that was revoked there is gone after `refresh`.
+        Raises `StoreRefused` where it is not known whether it is valid: while there is no file that can be used.
         """
         hashed = hash_token(secret)
-        if hashed not in self._by_hash:
+        if not self.current or hashed not in self._by_hash:
             self.refresh()
         return _valid(self._by_hash.get(hashed), now)
 
@@ -114,31 +122,49 @@ class AccessStore:
         return self._by_id
 
     def by_id(self, token_id: str, now: int) -> Token | None:
-        """The valid token of this id, as of the last `refresh`."""
+        """The valid token of this id, as it was last known; for sockets that are open."""
         return _valid(self._by_id.get(token_id), now)
 
     def still_valid(self, token_id: str, now: int) -> bool:
-        """Whether the token is neither revoked, as of the last `refresh`, nor expired; for sockets that are open."""
-        return _valid(self._by_id.get(token_id), now) is not None
+        """Whether the token is neither revoked, as of the last `refresh`, nor expired. Raises as `find`."""
+        if not self.current:
+            self.refresh()
+        return self.by_id(token_id, now) is not None
 
     def refresh(self) -> bool:
         """Reads the tokens again where they have changed; call it each second. Says whether they had.
 
-        While another process writes, what was read before stays; the next call sees the change.
+        While another process writes, what was read before stays; the next call sees the change. It stays too where this
+        raises and the file is still the same. Of another file it stays for sockets that are open, and for nobody else.
         """
         with _told(self.path):
+            self._follow()
             try:
                 (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-                if version == self._seen:
-                    return False
-                self._by_hash = self._read()
+                changed = version != self._seen
+                if changed:
+                    self._by_hash = self._read()
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                if not self.current or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
                 return False
-        self._by_id = {token.id: token for token in self._by_hash.values()}
-        self._seen = version
-        return True
+        self.current = True
+        if changed:
+            self._by_id = {token.id: token for token in self._by_hash.values()}
+            self._seen = version
+        return bool(changed)
+
+    def _follow(self) -> None:
+        """Turns to the file that is at the path, where that is another one by now."""
+        file = _file_at(self.path)
+        if file == self.file:
+            return
+        self.current = False
+        if file is None:
+            raise StoreRefused(f"{self.path} is gone")
+        connection = _connect(self.path, READ_PATIENCE_MS, _check)
+        self._connection.close()
+        self.file, self._connection, self._seen = file, connection, _NEVER
 
     def _read(self) -> dict[str, Token]:
         return {row[0]: _token(row[1:]) for row in self._connection.execute(_SQL["tokens"])}
@@ -148,7 +174,28 @@ class AccessStore:
         """One transaction. The version that `data_version` tells does not count our own changes."""
         with _told(self.path), _transaction(self._connection):
             yield
-        self._seen = -1
+        self._seen = _NEVER
+
+
+def _file_at(path: Path) -> File | None:
+    """Which file is at the path; None where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _connect(path: Path, patience: int, check: Callable[[sqlite3.Connection, Path], None]) -> sqlite3.Connection:
+    """A connection to the file, which is there and passes the check. `patience` in ms."""
+    address = f"{path.absolute().as_uri()}?mode=rw"  # Without `mode` SQLite makes what is not there.
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=patience / 1000)
+    try:
+        check(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 @contextmanager
@@ -187,20 +234,14 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = DELETE")  # Several processes write: a write-ahead log is not for that.
 
 
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """As `_prepare`, and writes nothing: a file that is being copied here must not be written meanwhile."""
+    if _version(connection, path) < load_migrations(_PACKAGE)[-1][0]:
+        raise StoreRefused(f"{path} is empty, or an older Leaseway's, which a start of the server brings up to date")
+
+
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """The file's version (0 for a new one). Raises `StoreRefused` for a file of others or of a newer server."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application != APPLICATION_ID and (application or version or tables):
-        raise StoreRefused(f"{path} is a SQLite file, but not Leaseway's file of tokens")
-    newest = load_migrations(_PACKAGE)[-1][0]
-    if version > newest:
-        raise StoreRefused(
-            f"{path} was written by a newer Leaseway (version {version} of the file; this one knows {newest}); "
-            "run the newer one, or restore a backup made before the upgrade"
-        )
-    return int(version)
+    return check_owner(connection, path, _PACKAGE, APPLICATION_ID, "Leaseway's file of tokens")
 
 
 def _valid(token: Token | None, now: int) -> Token | None:

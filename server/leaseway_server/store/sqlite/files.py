@@ -93,7 +93,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
     """Checks and migrates the file, then sets how it is written."""
-    version = check_owner(connection, path)
+    version = check_owner(connection, path, PACKAGE, APPLICATION_ID, "one of Leaseway's")
     check_pages(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -103,17 +103,20 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     presize_wal(path)
 
 
-def check_owner(connection: sqlite3.Connection, path: Path) -> int:
-    """The file's version (0 for a new one). Raises `StoreRefused` for a file of others or of a newer server."""
+def check_owner(connection: sqlite3.Connection, path: Path, package: str, application_id: int, what: str) -> int:
+    """The file's version (0 for a new one). `package` has its migrations, `what` says whose it should be.
+
+    Raises `StoreRefused` for a file of others or of a newer server.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application != APPLICATION_ID and (application or version or tables):
-        raise StoreRefused(f"{path} is a SQLite file, but not one of Leaseway's")
-    newest = load_migrations(PACKAGE)[-1][0]
+    if application != application_id and (application or version or tables):
+        raise StoreRefused(f"{path} is a SQLite file, but not {what}")
+    newest = load_migrations(package)[-1][0]
     if version > newest:
         raise StoreRefused(
-            f"{path} was written by a newer Leaseway (version {version} of the file; this server knows {newest}); "
+            f"{path} was written by a newer Leaseway (version {version} of the file; this one knows {newest}); "
             "run the newer one, or restore a backup made before the upgrade"
         )
     return int(version)
