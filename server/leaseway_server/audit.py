@@ -11,13 +11,20 @@ from leaseway_server.core.access import Right, Token
 from leaseway_server.log import LimitedEvent
 
 AdminEvent: TypeAlias = Literal[
-    "admin.token_created", "admin.token_revoked", "admin.item_cancelled", "admin.config_changed"
+    "admin.token_created",
+    "admin.token_revoked",
+    "admin.item_cancelled",
+    "admin.queue_paused",
+    "admin.queue_unpaused",
+    "admin.config_changed",
 ]
 
 _TEXTS: Final[dict[AdminEvent, str]] = {
     "admin.token_created": "a token was created",
     "admin.token_revoked": "a token was revoked",
     "admin.item_cancelled": "an administrator cancelled an item",
+    "admin.queue_paused": "an administrator paused a queue",
+    "admin.queue_unpaused": "an administrator ended a queue's pause",
     "admin.config_changed": "the configuration was changed",
 }
 
@@ -31,8 +38,9 @@ class RefusedAccess(LimitedEvent):
         super().__init__(_log, logging.WARNING, "access.refused", "access was refused", now)
 
     def audit(self, *, address: str, queue: str, right: Right | None, reason: str, user: str = "") -> None:
-        """Somebody may not do this. `reason` is the code of the answer; `right` None is any, `user` "" not known."""
-        fields = {"address": address, "queue": queue, "right": right or "any", "reason": reason, "user": user or None}
+        """Somebody may not do this. `reason` is the code of the answer; `right` None is any, `queue` "" none in
+        particular, `user` "" not known."""
+        fields = {"address": address, "queue": queue or None, "right": right or "any", "reason": reason, "user": user or None}
         self.write(address, fields)
 
 
