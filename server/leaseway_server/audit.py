@@ -40,8 +40,8 @@ class RefusedAccess(LimitedEvent):
     def audit(self, *, address: str, queue: str, right: Right | None, reason: str, user: str = "") -> None:
         """Somebody may not do this. `reason` is the code of the answer; `right` None is any, `queue` "" none in
         particular, `user` "" not known."""
-        fields = {"address": address, "queue": queue or None, "right": right or "any", "reason": reason, "user": user or None}
-        self.write(address, fields)
+        who = {"address": address, "user": user or None}
+        self.write(address, {**who, "queue": queue or None, "right": right or "any", "reason": reason})
 
 
 def audit_admin(event: AdminEvent, **ids: str | int | None) -> None:

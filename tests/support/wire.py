@@ -16,8 +16,13 @@ from leaseway_schemas import wire, wire_names
 
 Socket = Literal["work", "monitor"]
 _ANSWERS = {
-    **{"/_health": "http-health", "/_ready": "http-ready", "/_queues": "http-queues"},
-    **{"": "http-queue", "/rates": "http-rates", "/pause": "http-paused", "/unpause": "http-paused"},
+    "/_health": "http-health",
+    "/_ready": "http-ready",
+    "/_queues": "http-queues",
+    "": "http-queue",
+    "/rates": "http-rates",
+    "/pause": "http-paused",
+    "/unpause": "http-paused",
 }
 """The schemas of the answers to requests that have a path of their own; "" is the queue's."""
 WORK_REQUESTS = ("claim", "progress", "result", "fail", "release", "renew")

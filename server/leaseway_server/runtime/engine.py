@@ -93,7 +93,7 @@ class Engine:
         self.tally = Tally({})
         self.paused = False
         """Whether claims find nothing, as it was committed."""
-        self._prune_at = now + LOOK_MS
+        self._prune_at = now
         self._holders = count(1)
         self._waiting: list[Submission] = []
         self._kept: list[Submission] = []
