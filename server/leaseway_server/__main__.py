@@ -95,6 +95,7 @@ class Running:
                     allowed_origins=server.allowed_origins,
                     trusted_proxies=server.trusted_proxies,
                     on_loopback=is_loopback(server.host),
+                    admins=server.admins,
                 )
                 await self._serve(self.site, listener)
             finally:
@@ -123,7 +124,7 @@ class Running:
         if self.site is not None:
             server = changes.config.server
             queues = {name: (each.queue, each.grants) for name, each in changes.config.queues.items()}
-            self.site.reconfigure(server.limits, server.allowed_origins, server.trusted_proxies, queues)
+            self.site.reconfigure(server.limits, server.allowed_origins, server.trusted_proxies, queues, server.admins)
         audit_config(str(self._config.file), changes.now, changes.restart)
 
     def _open_queues(self) -> dict[str, ServedQueue]:

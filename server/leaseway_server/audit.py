@@ -14,6 +14,8 @@ AdminEvent: TypeAlias = Literal[
     "admin.token_created",
     "admin.token_revoked",
     "admin.item_cancelled",
+    "admin.queue_paused",
+    "admin.queue_unpaused",
     "admin.config_changed",
     "admin.config_unchanged",
 ]
@@ -22,6 +24,8 @@ _TEXTS: Final[dict[AdminEvent, str]] = {
     "admin.token_created": "a token was created",
     "admin.token_revoked": "a token was revoked",
     "admin.item_cancelled": "an administrator cancelled an item",
+    "admin.queue_paused": "an administrator paused a queue",
+    "admin.queue_unpaused": "an administrator ended a queue's pause",
     "admin.config_changed": "the configuration was read anew and has changed",
     "admin.config_unchanged": "the configuration was read anew: nothing has changed",
 }
@@ -36,9 +40,10 @@ class RefusedAccess(LimitedEvent):
         super().__init__(_log, logging.WARNING, "access.refused", "access was refused", now)
 
     def audit(self, *, address: str, queue: str, right: Right | None, reason: str, user: str = "") -> None:
-        """Somebody may not do this. `reason` is the code of the answer; `right` None is any, `user` "" not known."""
-        fields = {"address": address, "queue": queue, "right": right or "any", "reason": reason, "user": user or None}
-        self.write(address, fields)
+        """Somebody may not do this. `reason` is the code of the answer; `right` None is any, `queue` "" none in
+        particular, `user` "" not known."""
+        who = {"address": address, "user": user or None}
+        self.write(address, {**who, "queue": queue or None, "right": right or "any", "reason": reason})
 
 
 def audit_admin(event: AdminEvent, **ids: str | int | None) -> None:

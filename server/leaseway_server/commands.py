@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NoReturn, get_args
@@ -270,7 +271,8 @@ def _describe(config: QueueConfig) -> str:
         f"  schemas  {', '.join(schemas) or 'none: anything is taken'}\n"
         f"  pending  at most {queue.max_pending:,}\n"
         f"  lease    {spell(policy.lease)}{progress}\n"
-        f"  retry    {policy.max_attempts} attempts, after {delays}; {policy.max_losses} losses"
+        f"  retry    {policy.max_attempts} attempts, after {delays}; {policy.max_losses} losses\n"
+        f"  keep     {', '.join(f'{of.name} {spell(getattr(queue.keep, of.name))}' for of in fields(queue.keep))}"
     )
 
 

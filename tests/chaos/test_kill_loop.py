@@ -3,6 +3,7 @@
 `make campaign-kill` does it a thousand times.
 """
 
+import sqlite3
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -26,3 +27,18 @@ async def test_a_killed_server_keeps_its_word(tmp_path: Path, report_line: Calla
     # The median, since the longest start says more about what else the machine does than about the server.
     assert statistics.median(report.starts) < 2
     report_line("kill -9", ", ".join(report.lines()))
+    check_what_is_kept(tmp_path / "data" / "demo.db")
+
+
+def check_what_is_kept(file: Path) -> None:
+    """The counts, which each life went on with, are those of the rows; and nothing was left behind by an item."""
+    connection = sqlite3.connect(file)
+    try:
+        kept = dict(connection.execute("SELECT status, number FROM count WHERE number <> 0"))
+        assert kept == dict(connection.execute("SELECT status, count(*) FROM item GROUP BY status"))
+        for table in ("body", "result", "attempt"):
+            orphans = f"SELECT count(*) FROM {table} WHERE seq NOT IN (SELECT seq FROM item)"  # noqa: S608
+            assert connection.execute(orphans).fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM attempt").fetchone() > (0,)
+    finally:
+        connection.close()

@@ -20,8 +20,8 @@ from support.wire import check_response, check_server
 BODY: Final = {"id": NONE, "value": 1, "error": {"message": "no"}, "criteria": {"there is": "none"}}
 COLUMNS: Final[dict[str, Sequence[tuple[str, str, int]]]] = {
     "post": [("POST", "/items", 201)],
-    "look": [("GET", "/items/{mine}", 200), ("GET", "/items/{mine}/item", 200), ("GET", "/items/{mine}?waitMs=1", 200)],
-    "look2": [("GET", "/items/{other}", 200), ("GET", "/items/{other}/item", 200)],
+    "look": [("GET", f"/items/{{mine}}{what}", 200) for what in ("", "/item", "?waitMs=1", "/attempts")],
+    "look2": [("GET", f"/items/{{other}}{what}", 200) for what in ("", "/item", "/attempts")],
     "cancel": [("POST", "/items/{mine}/cancel", 200)],
     "cancel2": [("POST", "/items/{other}/cancel", 200)],
     "work": [("POST", f"/{verb}", 200) for verb in ("claim", "progress", "result", "fail", "release", "renew")],

@@ -21,6 +21,8 @@ REQUESTS: Final = [
     ("POST", f"/items/{NONE}/cancel"),
     *(("POST", f"/{verb}") for verb in ("claim", "progress", "result", "fail", "release", "renew")),
     ("POST", "/tickets"),
+    *(("GET", path) for path in ("", "/rates", "/schemas/item.json", f"/items/{NONE}/attempts")),
+    *(("POST", f"/{verb}") for verb in ("pause", "unpause")),
 ]
 
 
@@ -63,7 +65,8 @@ async def test_one_invalid_token_is_as_any_other(tmp_path: Path) -> None:
 
 HIDDEN: Final = [
     ("own", "alice", [("GET", ""), ("GET", "?waitMs=60000"), ("HEAD", ""), ("GET", "/item"), ("POST", "/cancel")]),
-    ("own", "worker:fetch", [("GET", ""), ("GET", "/item"), ("POST", "/cancel")]),
+    ("own", "alice", [("GET", "/attempts")]),
+    ("own", "worker:fetch", [("GET", ""), ("GET", "/item"), ("GET", "/attempts"), ("POST", "/cancel")]),
     ("own", "alice:post", [("GET", ""), ("POST", "/cancel")]),
     ("members", "alice:post", [("GET", ""), ("POST", "/cancel")]),
     ("members", "alice:work", [("GET", ""), ("POST", "/cancel")]),
@@ -130,7 +133,6 @@ POST:/members/../lists/items                        404    404
 POST:/members/items/                                404    404
 POST:/members//items                                404    404
 POST://items                                        404    404
-POST:/items                                         404    404
 GET:/members/items/%00                              401    404
 GET:/members/items/..                               401    404
 GET:/members/items/%2e%2e                           401    404
@@ -143,7 +145,16 @@ GET:/members/items/..%2f..%2fitems                  404    404
 GET:/members/items/0123456789abcdef/                404    404
 GET:/members/items/0123456789abcdef/item/           404    404
 GET:/members/else                                   404    404
-GET:/nowhere                                        404    404
+GET:/nowhere                                        401    404
+GET:/members%0a                                     404    404
+GET:/MEMBERS                                        404    404
+GET:/members/                                       404    404
+GET:/members/schemas/meta.json                      404    404
+GET:/members/schemas/item                           404    404
+GET:/members/schemas/..%2fitem.json                 404    404
+GET:/members/items/0123456789abcdef/attempts/       404    404
+GET:/_queues/                                       404    404
+GET:/_Queues                                        404    404
 GET:/_metrics                                       404    404
 GET:/_access.db                                     404    404
 GET:/_pages/../index.html                           404    404
@@ -160,6 +171,12 @@ request                                             nobody alice
 GET:/members/claim                                  405    405
 PUT:/members/items                                  405    405
 GET:/members/tickets                                405    405
+GET:/members/pause                                  405    405
+POST:/members                                       405    405
+POST:/items                                         405    405
+DELETE:/members                                     405    405
+POST:/members/rates                                 405    405
+POST:/_queues                                       405    405
 GET:/members/items/0123456789abcdef/cancel          405    405
 POST:/_health                                       405    405
 DELETE:/_ready                                      405    405
@@ -188,7 +205,7 @@ async def test_a_path_that_the_server_has_not_is_so_for_everybody(tmp_path: Path
     """Whether the queue exists, whether the token is valid: byte for byte the same."""
     async with stage(tmp_path, ACCESS) as on:
         callers = [Caller(), on.cast.callers["alice"]["in the URL"], *on.cast.callers["invalid"].values()]
-        for method, path in (("GET", ""), ("GET", "/else"), ("GET", "/work"), ("PUT", "/items"), ("GET", "/claim")):
+        for method, path in (("GET", "/else"), ("GET", "/work"), ("PUT", "/items"), ("GET", "/claim")):
             answers = {
                 await on.line.ask(method, f"/{queue}{path}", caller)
                 for queue in ("members", "public", "nowhere")

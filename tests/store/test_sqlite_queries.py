@@ -41,6 +41,16 @@ INDEXES = {
     "outlived": ((0, 1), "item USING INDEX item_expiry (expires_at>? AND expires_at<?)"),
     "bodies": (("[1]",), "body USING INTEGER PRIMARY KEY (rowid=?)"),
     "results": (("[1]",), "result USING INTEGER PRIMARY KEY (rowid=?)"),
+    "outstayed": (
+        ("dead", 9, 1),
+        "item USING INDEX item_ended (status=? AND <expr>=? AND finished_at>? AND finished_at<?)",
+    ),
+    "outstayed_fetched": (("finished", 9, 1), "item USING INDEX item_ended (status=? AND <expr>>? AND <expr><?)"),
+    "remove_items": (("[1]",), "item USING INTEGER PRIMARY KEY (rowid=?)"),
+    "remove_bodies": (("[1]",), "body USING INTEGER PRIMARY KEY (rowid=?)"),
+    "remove_results": (("[1]",), "result USING INTEGER PRIMARY KEY (rowid=?)"),
+    "remove_attempts": (("[1]",), "attempt USING PRIMARY KEY (seq=?)"),
+    "attempts": ((1,), "attempt USING PRIMARY KEY (seq=?)"),
     "next_due": ((), "item USING INDEX item_later"),
     "next_expiry": ((), "item USING INDEX item_expiry (expires_at>?)"),
 }

@@ -428,9 +428,3 @@ async def test_a_file_that_was_removed_or_replaced_while_it_is_served_is_lost(
     path.write_bytes(b"")
     with pytest.raises(StoreLost, match=r"queue\.db was replaced while it was served"):
         store.check()
-
-
-async def test_the_pending_are_counted_be_they_ready_or_due_later(store: SqliteStore) -> None:
-    assert await store.pending() == 0
-    await posted(store, NewItem("1"), NewItem("2", delay_ms=5))
-    assert await store.pending() == 2

@@ -6,9 +6,10 @@ the machine's.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +24,8 @@ from leaseway_server.core.jsontext import Json
 from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
-from leaseway_server.runtime import engine, turn
+from leaseway_server.core.retention import Keep
+from leaseway_server.runtime import engine, retention, turn
 from leaseway_server.store.sqlite import files
 from support.clock import ManualClock
 from support.journal import Journal
@@ -43,6 +45,7 @@ class Setting:
     slice: int = 500
     commands: int = 1_000
     churn: int = lifecycle.CHURN
+    keep: Keep = field(default_factory=Keep)
 
 
 class Driver(RuleBasedStateMachine):
@@ -65,16 +68,17 @@ class Driver(RuleBasedStateMachine):
         self._leave.callback(patch.undo)
         patch.setattr(turn, "SLICE", setting.slice)
         patch.setattr(engine, "SLICE", setting.slice)
+        patch.setattr(retention, "SLICE", setting.slice)
         patch.setattr(engine, "TURN_COMMANDS", setting.commands)
         patch.setattr(lifecycle, "CHURN", setting.churn)
         patch.setattr(files, "WAL_BYTES", 0)
         self._leave.callback(logging.disable, logging.NOTSET)
         logging.disable(logging.CRITICAL)  # Faults that are asked for need no tracebacks.
         self.clock = ManualClock()
-        queue = Queue("queue", setting.policy)
+        queue = Queue("queue", setting.policy, keep=setting.keep)
         sqlite = SqliteHome(self._folder)
         self.sides = [Side(home, queue, self.clock) for home in (sqlite, MemoryHome(sqlite))]
-        self.journal = Journal(setting.policy, setting.churn)
+        self.journal = Journal(setting.policy, setting.churn, setting.keep)
         self._start()
 
     def teardown(self) -> None:
@@ -88,7 +92,8 @@ class Driver(RuleBasedStateMachine):
         for side in self.sides:
             self._loop.run_until_complete(side.start())
         rows = self._same([side.rows() for side in self.sides])
-        self.journal.started(self.clock.now(), self.sides[0].engine._start.epoch, rows)
+        paused = self._same([side.engine.paused for side in self.sides])
+        self.journal.started(self.clock.now(), self.sides[0].engine._start.epoch, rows, paused=paused)
         self._turn()
 
     def _turn(self) -> None:
@@ -106,14 +111,17 @@ class Driver(RuleBasedStateMachine):
             self._start()
             return
         blocked = self._same([bool(side.engine._blocked_until) for side in self.sides])
-        self.journal.heard(heard, rows, self.clock.now(), blocked=blocked)
+        paused = self._same([side.engine.paused for side in self.sides])
+        self.journal.heard(heard, rows, self.clock.now(), blocked=blocked, paused=paused)
         leases = self._same([side.leases() for side in self.sides])
         held = [row for row in rows if row.status == "processing"]
         assert leases == {row.id: (row.holder, self.journal.lease_ends(row)) for row in held}, (
             "memory and rows disagree"
         )
-        pending = self._same([side.pending() for side in self.sides])
-        assert pending == sum(row.status == "pending" for row in rows), "the engine has lost count"
+        counts = self._same([self._loop.run_until_complete(side.counts()) for side in self.sides])
+        assert counts == Counter(row.status for row in rows), "they have lost count"
+        if not blocked:
+            self.journal.check_attempts(self._same([side.attempts() for side in self.sides]))
         waiting = self._same([side.waiting() for side in self.sides])
         if not blocked:
             assert waiting == self.journal.waiting()
@@ -156,6 +164,13 @@ class Driver(RuleBasedStateMachine):
         for side in self.sides:
             side.administer(name, Retry() if retry else Cancel(), ref)
 
+    def _pause(self, on: bool) -> None:
+        self._taken()
+        ref = next(self._refs)
+        self.journal.said("admin", ref, "pause" if on else "unpause", {})
+        for side in self.sides:
+            side.pause(on, ref)
+
     def _open(self, user: str, worker: str, *, batch: bool = False) -> Who:
         who = f"s{next(self._names)}"
         for side in self.sides:
@@ -190,6 +205,10 @@ class Driver(RuleBasedStateMachine):
     def _socket(self, which: int) -> Who:
         sockets = list(self.journal.sockets) or [self._open("ann", "w1")]
         return sockets[which % len(sockets)]
+
+    def _newest(self) -> str:
+        """The name that the next item gets."""
+        return f"#{len(self.sides[0]._names)}"
 
     def _handed(self, which: int) -> tuple[str, int, Who]:
         """One of the last that were handed out."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from leaseway_server.core.errors import StoreFull, StoreLost
-from leaseway_server.core.model import Item
+from leaseway_server.core.model import Item, Status
 from leaseway_server.store.base import Store, Turn
 
 Fault: TypeAlias = Literal["full", "odd", "lost before", "lost after"]
@@ -43,9 +43,13 @@ class FaultyStore:
         async with self.store.turn(durable=durable) as turn:
             yield FaultyTurn(turn, self.faults, durable)
 
-    async def pending(self) -> int:
-        """As the store counts them."""
-        return await self.store.pending()
+    async def counts(self) -> dict[Status, int]:
+        """As the store has them."""
+        return await self.store.counts()
+
+    async def paused(self) -> bool:
+        """As the store has it."""
+        return await self.store.paused()
 
     async def leases(self) -> list[Item]:
         """As the store has them."""
@@ -83,6 +87,12 @@ class FaultyTurn:
         self.new_ids = turn.new_ids
         self.save = turn.save
         self.stamp = turn.stamp
+        self.outstayed = turn.outstayed
+        self.remove = turn.remove
+        self.save_attempts = turn.save_attempts
+        self.read_attempts = turn.read_attempts
+        self.count = turn.count
+        self.pause = turn.pause
         self.next_due = turn.next_due
         self.next_expiry = turn.next_expiry
 

@@ -8,8 +8,10 @@ from typing import Final
 
 import orjson
 
+from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import Item
+from leaseway_server.core.retention import Keep
 from support.record import SEEN, Record, meets
 from support.side import GRACE, Said, Who
 
@@ -19,6 +21,8 @@ _SHOWN: Final = (
     *("rank", "due_at", "started_at", "finished_at", "expires_at", "meta", "max_attempts"),
 )
 """What a view shows, apart from what never changes, and from the times and numbers of the change itself."""
+PRUNED_WITHIN: Final = 10_000
+"""§7.3, in ms."""
 _SOCKETS: Final = 2
 """`Item.holder` of the first socket; below are nobody and HTTP."""
 
@@ -26,30 +30,37 @@ _SOCKETS: Final = 2
 class Journal(Record):
     """One program's record, and its judge. `churn` is how often an item may go round."""
 
-    def __init__(self, policy: Policy, churn: int) -> None:
+    def __init__(self, policy: Policy, churn: int, keep: Keep) -> None:
         super().__init__(policy)
         self.churn = churn
+        self._keep = keep
+        self._paused = False
         self._blocked = False
         self._unsure: set[str] = set()
         """Items whose report's answer was on its way when the socket dropped, behind a claim that waited for space."""
         self._started_at = self._grace_until = 0
         self._epoch = 0
 
-    def started(self, now: int, epoch: int, rows: Sequence[Item]) -> None:
+    def started(self, now: int, epoch: int, rows: Sequence[Item], *, paused: bool) -> None:
         """The server has begun, perhaps again: no socket stands, and what it had not answered is unknown."""
+        if not any(spoken.verb in ("pause", "unpause") for spoken in self._spoken.values()):
+            assert paused == self._pausing, "a pause is forgotten, or one that ended is not"
+        self._paused = self._pausing = paused
         self.sockets.clear()
         self.claims.clear()
         self._spoken.clear()
         self._told.clear()
         self._answered.clear()
         self._dropped.clear()
-        self.rows = {row.id: row for row in rows}
+        before, self.rows = self.rows, {row.id: row for row in rows}
+        self._check_pruned(before, now)
         assert self._posted <= self.rows.keys(), "I1: a post that was acknowledged is gone"
         for name, row in self.rows.items():
             assert row.attempts - self._attempts.get(name, 0) in (0, 1), "I4"
             self._attempts[name] = row.attempts
             assert row.status == "finished" or name not in self._finished, "an accepted result is gone"
             self._learn(row)
+            self._book.doubt(name, row.attempts)
         if self._epoch:
             self._grace_until = now + GRACE
         self._started_at, self._epoch = now, epoch
@@ -61,11 +72,19 @@ class Journal(Record):
         elif row.status == "failed":
             self._permanent.add(row.id)
 
-    def heard(self, heard: dict[Who, list[Said]], rows: Sequence[Item], now: int, *, blocked: bool) -> None:
+    def heard(
+        self, heard: dict[Who, list[Said]], rows: Sequence[Item], now: int, *, blocked: bool, paused: bool
+    ) -> None:
         """The answers of the turns that were just run, and the rows after them. `blocked`: there was no space."""
+        handed = len(self.handed)
+        stays_paused = self._paused and not any(spoken.verb == "unpause" for spoken in self._spoken.values())
         self.heard_at_last(heard, now)
+        assert paused == self._pausing
+        assert len(self.handed) == handed or not stays_paused, "something was handed out in a pause"
+        self._paused = paused
         before, self.rows = self.rows, {row.id: row for row in rows}
-        for name in before:
+        self._check_pruned(before, now)
+        for name in before.keys() & self.rows.keys():
             self._check_step(before[name], self.rows[name])
         if not blocked:  # Else a claim that waits for space may hold up the answers of its socket.
             self._check_rest(before, now)
@@ -116,6 +135,34 @@ class Journal(Record):
         if before.status in _TERMINAL and row.id not in self._retried:
             assert (row.status, row.rev) == (before.status, before.rev), "I5: an end that was none"
 
+    def _check_pruned(self, before: dict[str, Item], now: int) -> None:
+        """What is gone had ended, and its time was over."""
+        ends = self._outstay(before)
+        for name in before.keys() - self.rows.keys():
+            assert name in ends, "an item is gone that had not ended"
+            assert ends[name] <= now, "an item is gone before its time"
+            self._posted.discard(name)
+            self._finished.pop(name, None)
+            SEEN["pruned"] += 1
+
+    def outstay(self) -> dict[str, int]:
+        """When the time of each ended item is over."""
+        return self._outstay(self.rows)
+
+    def _outstay(self, rows: dict[str, Item]) -> dict[str, int]:
+        ends = {}
+        for row in rows.values():
+            if row.status == "finished" and row.fetched_at:
+                ends[row.id] = row.fetched_at + self._keep.fetched
+            elif row.finished_at and not row.held:
+                ends[row.id] = row.finished_at + int(getattr(self._keep, row.status))
+        return ends
+
+    def check_attempts(self, table: dict[tuple[str, int], Attempt]) -> None:
+        """The attempts that are remembered are those that must be (PROTOCOL.md §5)."""
+        workers = {key: worker for key, (_, worker) in self._claimants.items()}
+        self._book.check(self.rows, workers, table)
+
     def _check_cause(self, before: Item, row: Item) -> None:
         """A refused message changes nothing, and nothing changes by itself but with the time and with sockets."""
         if row.rev != before.rev and row.id not in self._touched:
@@ -161,6 +208,7 @@ class Journal(Record):
                 self._check_cause(before[row.id], row)
                 if row.status != before[row.id].status:
                     SEEN[f"became {row.status}, {'churn' if 'churn' in row.error else row.ending or 'new'}"] += 1
+            assert self.outstay().get(row.id, now) + PRUNED_WITHIN > now, "an ended item outstayed its time"
             assert row.holder not in self._dropped, "I7: held by a socket that is gone"
             if row.status == "processing":
                 assert self.lease_ends(row) > now, "I7: a lease outlived its time"
@@ -176,7 +224,7 @@ class Journal(Record):
             missed = [
                 row.id for row in self.rows.values() if row.ready and meets(orjson.loads(row.body), claim.criteria)
             ]
-            assert not missed, f"I7: {missed} are claimable, and a claim waits for them"
+            assert self._paused or not missed, f"I7: {missed} are claimable, and a claim waits for them"
         unanswered = {spoken.verb for spoken in self._spoken.values()}
         assert unanswered <= {"claim"}, "something was not answered"
 
@@ -189,7 +237,8 @@ class Journal(Record):
         """Only the holder renews and releases. Who came to hold the item in these very turns may have done it too."""
         for name, holder in self._by_holder:
             assert (
-                before[name].holder == holder
+                name not in self.rows
+                or before[name].holder == holder
                 or name in self._resumed
                 or self.rows[name].attempts > before[name].attempts
             )
@@ -198,7 +247,7 @@ class Journal(Record):
         """Who asked for it is told that it lost an item, unless a report under its number ended the attempt."""
         holders = {socket.holder: who for who, socket in self.sockets.items() if socket.cancels}
         for name, row in before.items():
-            lost = row.holder in holders and self.rows[name].holder != row.holder
+            lost = row.holder in holders and name in self.rows and self.rows[name].holder != row.holder
             if lost and name not in self._ended:
                 assert (holders[row.holder], name) in self._cancels, "an item was lost without a word"
 
@@ -209,6 +258,8 @@ class Journal(Record):
             gone = self._gone(spoken.who)
             if gone and spoken.verb in ("result", "fail"):
                 self._unsure.add(str(spoken.value["id"]))
+            if gone and "id" in spoken.value:
+                self._book.doubt(str(spoken.value["id"]), self._attempts.get(str(spoken.value["id"]), 0))
             if gone or spoken.verb == "unclaim":
                 del self._spoken[ref]
 

@@ -9,8 +9,10 @@ from leaseway_server.core.backoff import Backoff
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import NOBODY
-from support.driver import Driver, Setting
+from leaseway_server.core.retention import Keep
+from support.driver import Setting
 from support.faulty_store import Fault
+from support.machine_queue import QueueSteps
 from support.record import RARE, SEEN
 from support.side import GRACE, Said
 
@@ -20,10 +22,11 @@ ITEMS: Final = 25
 DAY: Final = 86_400_000
 
 _BACKOFF: Final = Backoff(delays=(1_000, 4_000), jitter=0.5)
+KEEP: Final = Keep(fetched=2_000, finished=20_000, failed=6_000, dead=6_000, cancelled=1_000, expired=3_000)
 SETTINGS: Final = (
     Setting(Policy(LEASE, 0, max_attempts=2, max_losses=2, backoff=_BACKOFF)),
     Setting(Policy(LEASE, 15_000, max_attempts=3, max_losses=3, backoff=_BACKOFF)),
-    Setting(Policy(LEASE, 0, max_attempts=9, max_losses=9, backoff=_BACKOFF), slice=2, commands=3, churn=4),
+    Setting(Policy(LEASE, 0, max_attempts=9, max_losses=9, backoff=_BACKOFF), slice=2, commands=3, churn=4, keep=KEEP),
 )
 
 index = st.integers(0, 99)
@@ -34,7 +37,7 @@ criteria = st.sampled_from([None, None, {}, {"kind": "a"}, {"kind": "b"}, {"kind
 waits = st.sampled_from([0, 0, 2_000, 20_000, 60_000])
 
 
-class QueueMachine(Driver):
+class QueueMachine(QueueSteps):
     """One program."""
 
     @initialize(setting=st.sampled_from(SETTINGS))
@@ -337,7 +340,7 @@ class QueueMachine(Driver):
     def go_round_and_round(self, who: int, last: str) -> None:
         """An item that is claimed and given back until that is enough."""
         self._post({"kind": "e"}, {})
-        name = f"#{len(self.journal.rows)}"
+        name = self._newest()
         for number in range(1, self.journal.churn + 1):
             self._say(self._socket(who), "claim", {"criteria": {"kind": "e"}})
             self._turn()

@@ -3,11 +3,14 @@
 No SQL, no columns, no indexes may live here: whole items are kept, and every question is a look through all of them.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from leaseway_server.core.model import Item, Position
+from leaseway_server.core.attempts import Attempt
+from leaseway_server.core.model import Item, Position, Status
+from leaseway_server.core.retention import Outstayed
 
 
 @dataclass(slots=True)
@@ -17,6 +20,9 @@ class Disk:
     rows: dict[int, Item] = field(default_factory=dict)
     next_seq: int = 1
     epoch: int = 0
+    attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
+    counts: Counter[Status] = field(default_factory=Counter)
+    paused: bool = False
 
 
 class MemoryStore:
@@ -35,9 +41,13 @@ class MemoryStore:
         del durable  # There is no power to lose.
         yield MemoryTurn(self)
 
-    async def pending(self) -> int:
-        """How many items wait."""
-        return sum(item.status == "pending" for item in self.disk.rows.values())
+    async def counts(self) -> dict[Status, int]:
+        """How many items there are of each status, as it was told."""
+        return dict(self.disk.counts)
+
+    async def paused(self) -> bool:
+        """Whether the queue is paused."""
+        return self.disk.paused
 
     async def leases(self) -> list[Item]:
         """All items that are `processing`."""
@@ -61,6 +71,10 @@ class MemoryTurn:
         self._clock = store.clock
         self._id_of = store.id_of
         self._rows: dict[int, Item] = {}
+        self._removed: set[int] = set()
+        self._attempts: dict[tuple[int, int], Attempt | None] = {}
+        self._counts: Counter[Status] = Counter()
+        self._paused = store.disk.paused
 
     async def load(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist."""
@@ -126,6 +140,33 @@ class MemoryTurn:
                     row = self._rows[item.seq] = item.copy()
                     row.fetched_at = self._clock()
 
+    async def outstayed(self, which: Outstayed, limit: int) -> list[Item]:
+        """Ended items whose time is over."""
+        rows = [item for item in self._all() if item.terminal and not item.held and _may_go(item, which)]
+        rows.sort(key=lambda item: (item.fetched_at if which.fetched else 0, item.finished_at, item.seq))
+        return [_bare(item) for item in rows[:limit]]
+
+    async def remove(self, items: Collection[Item]) -> None:
+        """These items go."""
+        self._removed.update(item.seq for item in items)
+
+    async def save_attempts(self, attempts: Mapping[tuple[int, int], Attempt | None]) -> None:
+        """Attempts that ended, or proved not to have."""
+        self._attempts.update(attempts)
+
+    async def read_attempts(self, items: Collection[Item]) -> dict[str, list[Attempt]]:
+        """The attempts of each item."""
+        rows = sorted({**self._disk.attempts, **self._attempts}.items())
+        return {item.id: [attempt for (seq, _), attempt in rows if seq == item.seq and attempt] for item in items}
+
+    async def count(self, more: Mapping[Status, int]) -> None:
+        """There are so many more of each status."""
+        self._counts.update(more)
+
+    async def pause(self, on: bool) -> None:
+        """The queue is paused, or is not."""
+        self._paused = on
+
     async def next_due(self) -> int:
         """When the next item comes due."""
         return min((item.due_at for item in self._later()), default=0)
@@ -136,20 +177,33 @@ class MemoryTurn:
 
     async def commit(self) -> None:
         """Now it is on the disk."""
-        self._disk.rows.update(self._rows)
+        disk = self._disk
+        disk.rows = {seq: row for seq, row in (disk.rows | self._rows).items() if seq not in self._removed}
+        attempts = disk.attempts | self._attempts
+        disk.attempts = {key: one for key, one in attempts.items() if one and key[0] not in self._removed}
+        disk.counts.update(self._counts)
+        disk.paused = self._paused
         self._rows.clear()
 
     def _row(self, seq: int) -> Item:
         return self._rows.get(seq) or self._disk.rows[seq]
 
     def _all(self) -> Iterable[Item]:
-        return {**self._disk.rows, **self._rows}.values()
+        rows = self._disk.rows | self._rows
+        return [item for seq, item in rows.items() if seq not in self._removed]
 
     def _later(self) -> list[Item]:
         return [item for item in self._all() if item.status == "pending" and not item.ready]
 
     def _mortal(self) -> list[Item]:
         return [item for item in self._all() if item.expires_at and not item.terminal]
+
+
+def _may_go(item: Item, which: Outstayed) -> bool:
+    if which.fetched:
+        return item.status == which.status and 0 < item.fetched_at <= which.until
+    kept_for_longer = item.status == "finished" and item.fetched_at
+    return item.status == which.status and not kept_for_longer and item.finished_at <= which.until
 
 
 def _bare(item: Item) -> Item:

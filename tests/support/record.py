@@ -11,6 +11,7 @@ from typing import Final
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import Item
+from support.attempts import AttemptBook
 from support.side import Said, Who
 
 RARE: Final = (
@@ -21,6 +22,8 @@ RARE: Final = (
     "lease lapsed while the result was under way",
     "fail sent twice",
     "resumed after the last allowed loss",
+    "handed out as a pause ended",
+    "pruned",
 )
 SEEN: Counter[str] = Counter()
 """How often the rare states, and some others, were reached in this process."""
@@ -97,6 +100,9 @@ class Record:
         """Accepted reports that only a holder may make: (item, number of the socket)."""
         self._touched: set[str] = set()
         """Items of which something was accepted, or which were handed out."""
+        self._book = AttemptBook()
+        self._pausing = False
+        """Whether the queue was last said to be paused."""
         self._ended: set[str] = set()
         """Items whose attempt ended by a report under its number."""
 
@@ -165,6 +171,9 @@ class Record:
         if kind == "cancel":
             self._hear_cancel(who, message)
             return
+        self._hear_answer(who, kind, message, now)
+
+    def _hear_answer(self, who: Who, kind: str, message: Said, now: int) -> None:
         ref = number(message, "ref")
         spoken = self._spoken.get(ref)
         assert spoken, f"an answer to nothing: {message}"
@@ -179,6 +188,9 @@ class Record:
                 assert spoken.verb == kind
             case "error":
                 self.claims.pop(ref, None)
+            case "paused":
+                self._pausing = bool(message["on"])
+                SEEN[spoken.verb] += 1
             case "posted":
                 self._posted.add(str(message["id"]))
             case "resume-ack":
@@ -256,6 +268,7 @@ class Record:
         if accepted:
             assert before, "an unknown item changed"
             self._touched.add(name)
+            self._book.reported(name, spoken.verb, spoken.fence)
             if spoken.verb in ("renew", "release") or (spoken.verb == "progress" and spoken.fence is not None):
                 self._by_holder.append((name, spoken.holder))
         match spoken.verb, accepted:
@@ -275,6 +288,7 @@ class Record:
                 SEEN["fail sent twice"] += 1
             case "retry", True:
                 self._retried.add(name)
+                self._book.doubt(name, self._attempts.get(name, 0))
         SEEN[f"{spoken.verb} {'accepted' if accepted else 'refused: ' + str(message['reason'])}"] += 1
 
     def _count_late(self, spoken: Spoken, before: Item | None, now: int) -> None:

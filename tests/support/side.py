@@ -12,12 +12,13 @@ from typing import Final, Protocol
 
 import orjson
 
-from leaseway_server.core.commands import Change, Changed, Drop, Failed, Handed, Outcome
+from leaseway_server.core.attempts import Attempt
+from leaseway_server.core.commands import Change, Changed, Drop, Failed, Handed, Outcome, Pause
 from leaseway_server.core.conversation import Conversation
 from leaseway_server.core.events import Event
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.limits import Allowance, Allowances
-from leaseway_server.core.model import HTTP, Item
+from leaseway_server.core.model import HTTP, Item, Status
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.reports import Reporter, ack, parse_ask, parse_report
 from leaseway_server.core.session import WorkSession
@@ -55,6 +56,10 @@ class Home(Protocol):
         """All items as they are stored, in the order of row numbers, with `body` and `result`."""
         ...
 
+    def attempts(self) -> dict[tuple[int, int], Attempt]:
+        """All attempts as they are stored, by the item's row number and theirs."""
+        ...
+
 
 class MemoryHome:
     """A dictionary. It numbers its items as its twin does, so that what is equal in order falls alike on both sides."""
@@ -74,6 +79,10 @@ class MemoryHome:
     def rows(self) -> list[Item]:
         """The disk's."""
         return [item.copy() for _, item in sorted(self._disk.rows.items())]
+
+    def attempts(self) -> dict[tuple[int, int], Attempt]:
+        """The disk's."""
+        return dict(self._disk.attempts)
 
 
 class SqliteHome:
@@ -110,6 +119,11 @@ class SqliteHome:
         for item in items:
             item.body, item.result = bodies[item.seq], results.get(item.seq, "")
         return items
+
+    def attempts(self) -> dict[tuple[int, int], Attempt]:
+        """The file's."""
+        rows = self.store.connection.execute("SELECT * FROM attempt")
+        return {(seq, number): Attempt(number, *rest) for seq, number, *rest in rows}
 
 
 class Monitor:
@@ -149,6 +163,7 @@ class Side:
         self._home = home
         self._names: dict[str, str] = {}
         self._ids: dict[str, str] = {}
+        self._seqs: dict[int, str] = {}
         self._heard: dict[Who, list[bytes]] = defaultdict(list)
         self.sockets: dict[Who, WorkSession] = {}
 
@@ -213,6 +228,15 @@ class Side:
         """A cancel or a retry."""
         self._change("admin", type(event).__name__.lower(), Change(self._ids.get(name, name), event), ref)
 
+    def pause(self, on: bool, ref: Json) -> None:
+        """The queue is paused, or is not any more."""
+
+        def paused(outcome: Outcome) -> None:
+            failed = isinstance(outcome, Failed)
+            self._hear("admin", {"type": "error" if failed else "paused", "on": on, "ref": ref})
+
+        self.engine.submit(Pause(on), paused)
+
     def _submit(self, who: Who, session: Conversation, message: Said) -> None:
         for exchange in session.receive(orjson.dumps(swap(message, self._ids))):
             assert exchange.command is not None
@@ -270,9 +294,11 @@ class Side:
     def rows(self) -> list[Item]:
         """All items as stored, by name; row numbers are the store's own affair and left out."""
         items = self._home.rows()
-        for item in items[len(self._names) :]:
-            name = f"#{len(self._names)}"
-            self._names[item.id], self._ids[name] = name, item.id
+        for item in items:
+            if item.id not in self._names:
+                name = f"#{len(self._names)}"
+                self._names[item.id], self._ids[name] = name, item.id
+        self._seqs = {item.seq: self._names[item.id] for item in items}
         for item in items:
             item.id, item.seq = self._names[item.id], 0
         return items
@@ -284,9 +310,16 @@ class Side:
         assert by_holder == {item_id: lease.holder for item_id, lease in leases._leases.items()}
         return {self._names[item_id]: (lease.holder, lease.ends) for item_id, lease in leases._leases.items()}
 
-    def pending(self) -> int:
-        """How many items wait, as the engine has counted."""
-        return self.engine._pending
+    async def counts(self) -> dict[Status, int]:
+        """How many items there are of each status that has any, as the engine and the store have kept it."""
+        counts = {status: number for status, number in self.engine.tally.counts.items() if number}
+        stored = {status: number for status, number in (await self._store.counts()).items() if number}
+        assert counts == stored
+        return counts
+
+    def attempts(self) -> dict[tuple[str, int], Attempt]:
+        """The attempts that are stored, by the item's name and their number."""
+        return {(self._seqs.get(seq, "gone"), number): kept for (seq, number), kept in self._home.attempts().items()}
 
     def waiting(self) -> list[tuple[int, int]]:
         """The claims in the engine's memory: (holder, how many items each still takes)."""

@@ -15,6 +15,16 @@ from referencing import Registry, Resource
 from leaseway_schemas import wire, wire_names
 
 Socket = Literal["work", "monitor"]
+_ANSWERS = {
+    "/_health": "http-health",
+    "/_ready": "http-ready",
+    "/_queues": "http-queues",
+    "": "http-queue",
+    "/rates": "http-rates",
+    "/pause": "http-paused",
+    "/unpause": "http-paused",
+}
+"""The schemas of the answers to requests that have a path of their own; "" is the queue's."""
 WORK_REQUESTS = ("claim", "progress", "result", "fail", "release", "renew")
 
 
@@ -80,7 +90,7 @@ def check_response(method: str, path: str, status: int, body: Any) -> None:
 
 
 def answer_schema(method: str, path: str, status: int, body: Any) -> str | None:
-    """The schema of an HTTP answer; None where the body is the user's own (`/items/<id>/item`)."""
+    """The schema of an HTTP answer; None where the body is a user's own (`/items/<id>/item`, `/schemas/…`)."""
     path = path.partition("?")[0]
     if status >= 400:
         return "http-problem"
@@ -90,9 +100,11 @@ def answer_schema(method: str, path: str, status: int, body: Any) -> str | None:
         return "http-posted"
     if method == "POST" and path == "/tickets":
         return "http-ticket"
+    if re.fullmatch("/items/[^/]+/attempts", path):
+        return "http-attempts"
     if path.endswith("/cancel") or (method == "GET" and re.fullmatch("/items/[^/]+", path)):
         return "http-view"
-    return {"/_health": "http-health", "/_ready": "http-ready"}.get(path)
+    return _ANSWERS.get(path)
 
 
 def check_http(name: str, body: Any) -> None:

@@ -72,6 +72,12 @@ def of(old: str, new: str) -> Changes:
         ("queues.a.retry.delays", ["1s"]),
         ("queues.a.retry.cap", "2h"),
         ("queues.a.retry.jitter", 0.5),
+        ("queues.a.keep.fetched", "2h"),
+        ("queues.a.keep.finished", "2h"),
+        ("queues.a.keep.failed", "2h"),
+        ("queues.a.keep.dead", "2h"),
+        ("queues.a.keep.cancelled", "2h"),
+        ("queues.a.keep.expired", "0s"),
     ],
 )
 def test_what_changes_while_it_runs(key: str, value: object) -> None:
@@ -116,7 +122,7 @@ def test_nothing_is_told_where_nothing_differs() -> None:
 
 
 def test_what_no_version_acts_on_yet_is_no_change() -> None:
-    changes = of("[queues.a]", '[queues.a]\nmatch = ["format"]\nkeep.dead = "1d"')
+    changes = of("[queues.a]", '[queues.a]\nmatch = ["format"]\ndedupe_window = "1h"')
     assert (changes.now, changes.restart) == ((), ())
     assert len(changes.config.notes) == 2
 

@@ -26,11 +26,12 @@ MONITOR_VERBS = {"hello", "batch", "subscribe", "unsubscribe", "post"}
 MONITOR_TYPES = {"hello", "batch", "error", "status", "posted"}
 HTTP = {
     *("post", "posted", "view", "problem", "claim", "progress", "result", "fail", "release", "renew"),
-    *("ticket", "health", "ready"),
+    *("ticket", "health", "ready", "queue", "queues", "rates", "attempts", "paused"),
 }
 SERVER_SCHEMAS = sorted(
     {name for name in wire_names() if "-server-" in name}
-    | {"http-posted", "http-view", "http-problem", "http-ticket", "http-health", "http-ready"}
+    | {f"http-{name}" for name in ("posted", "view", "problem", "ticket", "health", "ready")}
+    | {f"http-{name}" for name in ("queue", "queues", "rates", "attempts", "paused")}
 )
 ANY_VALUE = {"item", "progress", "result", "value"}
 

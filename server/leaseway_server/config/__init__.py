@@ -5,10 +5,11 @@
 """
 
 from leaseway_server.config.changes import Changes, differences
-from leaseway_server.config.load import QUEUE_NAME, QUEUE_NAME_RULE, load_config, reload_config
-from leaseway_server.config.model import Config, Keep, Later, QueueConfig, ServerConfig, is_loopback
+from leaseway_server.config.load import QUEUE_NAME_RULE, load_config, reload_config
+from leaseway_server.config.model import Config, Later, QueueConfig, ServerConfig, is_loopback
 from leaseway_server.config.table import ConfigRefused, Fault
 from leaseway_server.core.limits import ServerLimits
+from leaseway_server.core.queue import QUEUE_NAME
 
 __all__ = [
     "QUEUE_NAME",
@@ -17,7 +18,6 @@ __all__ = [
     "Config",
     "ConfigRefused",
     "Fault",
-    "Keep",
     "Later",
     "QueueConfig",
     "ServerConfig",

@@ -101,5 +101,6 @@ def _queue_keys(config: QueueConfig) -> dict[str, object]:
         "retry.delays": backoff.delays,
         "retry.cap": backoff.cap,
         "retry.jitter": backoff.jitter,
+        **{f"keep.{of.name}": getattr(queue.keep, of.name) for of in fields(queue.keep)},
     }
     return {f"queues.{queue.name}.{key}": value for key, value in keys.items()}

@@ -5,7 +5,6 @@ nothing is read but the file and the folders of schemas that it names.
 """
 
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -15,7 +14,6 @@ from typing import Any, Final, TypeVar
 
 from leaseway_server.config.model import (
     Config,
-    Keep,
     Later,
     Outside,
     QueueConfig,
@@ -47,7 +45,8 @@ from leaseway_server.core.access import RIGHTS, Grants
 from leaseway_server.core.backoff import Backoff
 from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.limits import WINDOW_MS, ServerLimits
-from leaseway_server.core.queue import Queue, Schemas
+from leaseway_server.core.queue import QUEUE_NAME, Queue, Schemas
+from leaseway_server.core.retention import Keep
 from leaseway_server.log import LogFormat
 
 T = TypeVar("T")
@@ -56,7 +55,6 @@ DEFAULT_FILE: Final = Path("leaseway.toml")
 WITHOUT_A_FILE: Final = {"queues": {"demo": {"access": dict.fromkeys(RIGHTS, "open")}}}
 """One open queue: enough to try everything."""
 VARIABLES: Final = ("LEASEWAY_CONFIG", "LEASEWAY_LISTEN", "LEASEWAY_STORE")
-QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 QUEUE_NAME_RULE: Final = "a queue's name has at most 63 of a-z, 0-9, - and _, and begins with a letter or digit"
 LATER_SERVER_KEYS: Final = frozenset({"listen_url"})
 NOT_ACTED_ON: Final = "is read and checked, but this version does not act on it yet"
@@ -261,6 +259,7 @@ class _Reading:
             server.message_limits,
             max_pending=table.take("max_pending", whole(0, MOST), Queue(name).max_pending),
             own_only=table.take("visibility", shows_own, False),
+            keep=_keep(table.table("keep")),
         )
         later = _later(table)
         grants = _grants(table.table("access"))
@@ -325,16 +324,20 @@ def _grants(table: Table) -> Grants:
     return grants
 
 
+def _keep(table: Table) -> Keep:
+    default = Keep()
+    keep = Keep(**{of.name: table.take(of.name, duration, getattr(default, of.name)) for of in fields(Keep)})
+    table.close()
+    return keep
+
+
 def _later(table: Table) -> Later:
     default = Later()
-    keep = table.table("keep")
     later = Later(
         match=table.take("match", paths, default.match),
         dedupe_window=table.take("dedupe_window", duration, default.dedupe_window),
         max_bulk_items=table.take("max_bulk_items", whole(1, MOST_BULK_ITEMS), default.max_bulk_items),
-        keep=Keep(**{of.name: keep.take(of.name, duration, getattr(default.keep, of.name)) for of in fields(Keep)}),
     )
-    keep.close()
     for of in fields(Later):
         if of.name in table:
             table.note(of.name, NOT_ACTED_ON)

@@ -12,11 +12,10 @@ from typing import Final
 from leaseway_server.core.access import Grants
 from leaseway_server.core.limits import ServerLimits
 from leaseway_server.core.queue import Limits, Queue
+from leaseway_server.core.retention import DAY
 from leaseway_server.log import LogFormat
 
 _LIMITS: Final = Limits()
-_HOUR: Final = 3_600_000
-_DAY: Final = 24 * _HOUR
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +44,12 @@ class ServerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
-    """How long ended items stay, ms; `fetched` are those finished ones whose producer saw it."""
-
-    fetched: int = _HOUR
-    finished: int = 7 * _DAY
-    failed: int = 90 * _DAY
-    dead: int = 90 * _DAY
-    cancelled: int = _DAY
-    expired: int = _DAY
-
-
-@dataclass(frozen=True, slots=True)
 class Later:
     """What a queue's configuration says to later versions. `match` are dotted paths; `dedupe_window` in ms."""
 
     match: tuple[str, ...] = ()
-    dedupe_window: int = _DAY
+    dedupe_window: int = DAY
     max_bulk_items: int = 1_000
-    keep: Keep = field(default_factory=Keep)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,19 @@ def rights(grants: Grants, queue: str, token: Token | None, now: int) -> frozens
     return NO_RIGHTS if token and token.expired(now) else _rights(grants, queue, token)
 
 
+def administers(admins: frozenset[str], token: Token | None) -> bool:
+    """Whether this token, not yet expired, is one of the server's administrators', with all that such a user may do."""
+    if token is None or token.user not in admins:
+        return False
+    return token.queues is None and (token.rights is None or "admin" in token.rights)
+
+
+def check_token(caller: Caller, now: int) -> None:
+    """Raises `Unauthorized` where a token came along that does not count (PROTOCOL.md §2)."""
+    if caller.presented and (caller.token is None or caller.token.expired(now)):
+        raise Unauthorized("this token is not valid, or not any more")
+
+
 def authorize(
     queues: Mapping[str, Grants], queue: str, right: Right | None, caller: Caller, now: int
 ) -> frozenset[Right]:
@@ -106,9 +119,8 @@ def authorize(
 
     Raises `Unauthorized`, `NotFound` or `NotAllowed`, with texts that are the same whatever the caller may not see.
     """
+    check_token(caller, now)
     token = caller.token
-    if caller.presented and (token is None or token.expired(now)):
-        raise Unauthorized("this token is not valid, or not any more")
     grants = queues.get(queue)
     has = rights(grants, queue, token, now) if grants else NO_RIGHTS
     if right in has or (right is None and has):

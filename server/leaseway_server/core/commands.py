@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.errors import Refused
 from leaseway_server.core.events import Event
@@ -76,13 +77,27 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The views of these items, and with `bodies` the items as posted. Outcome: `Found`."""
+    """The views of these items, and with `bodies` the items as posted, with `attempts` those that ended.
+
+    Outcome: `Found`.
+    """
 
     ids: tuple[str, ...]
     bodies: bool = False
+    attempts: bool = False
 
 
-Command: TypeAlias = Post | Change | Ask | Withdraw | ResumeLeases | Drop | Read
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """From now on claims find nothing, those that wait stay and time out; or not `on`, they find again.
+
+    Outcome: `Paused`.
+    """
+
+    on: bool
+
+
+Command: TypeAlias = Post | Change | Ask | Withdraw | ResumeLeases | Drop | Read | Pause
 
 
 @dataclass(slots=True)
@@ -131,6 +146,15 @@ class Found:
     items: dict[str, Item] = field(default_factory=dict)
     now: int = 0
     left: tuple[str, ...] = ()
+    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    """Where they were asked for, by the item's id: the newest, as many as one turn reads, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The queue is as it was asked to be; `changed` where it was not so before."""
+
+    changed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +169,7 @@ class Failed:
     error: Refused
 
 
-Outcome: TypeAlias = Posted | Changed | Handed | Empty | Resumed | Found | Done | Failed
+Outcome: TypeAlias = Posted | Changed | Handed | Empty | Resumed | Found | Paused | Done | Failed
 
 Answer: TypeAlias = Callable[[Outcome], None]
 """Who is told an outcome; called once the turn is committed, and must not wait."""

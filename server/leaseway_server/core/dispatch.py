@@ -178,6 +178,11 @@ class Dispatch:
         lanes = [lane for lane in self._lanes.values() if lane.cursor == END or not searched]
         return [waiting.ask for lane in lanes for waiting in lane.claims.values() if not waiting.ask.until]
 
+    def look_anew(self) -> None:
+        """All lanes have yet to look at all that the store has, those with the oldest claims first."""
+        for lane in self._lanes.values():
+            lane.cursor, lane.searched = START, 0
+
     def stays_ready(self, position: Position) -> None:
         """An item became ready that no claim took: the lanes without claims must look at it when one comes."""
         rank, due_at, seq = position

@@ -1,17 +1,20 @@
 """What the sessions and the web know of a queue: its name, its schemas, its limits, and how values are checked in."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
 
 from leaseway_server.core.errors import BadJson, SchemaMismatch, TooLarge
 from leaseway_server.core.jsontext import Json, JsonRefused, check_depth, write
 from leaseway_server.core.lifecycle import Policy
+from leaseway_server.core.retention import Keep
 from leaseway_server.core.schema import Schema
 
 ENVELOPE: Final = 128 * 1024
 """What a message may need around an item or a result (PROTOCOL.md §5)."""
 RECORD_LIMIT: Final = 32 * 1024
 META_LIMIT: Final = 2_000
+QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +60,15 @@ class Queue:
     """Posts that would make more items wait than this are refused; requeues are not."""
     own_only: bool = False
     """`visibility = "own"`: who has neither `work` nor `admin` sees only what it posted (PROTOCOL.md §2)."""
+    keep: Keep = field(default_factory=Keep)
+
+    def shows_all(self, rights: frozenset[str]) -> bool:
+        """Whether all items are there for somebody with these rights."""
+        return not self.own_only or "work" in rights or "admin" in rights
 
     def shows(self, posted_by: str, user: str, rights: frozenset[str]) -> bool:
         """Whether an item of this poster is there for this user at all. Nobody in particular ("") owns nothing."""
-        return not self.own_only or posted_by == user != "" or "work" in rights or "admin" in rights
+        return posted_by == user != "" or self.shows_all(rights)
 
 
 def check_in(value: Json, schema: Schema | None, limit: int, what: str, path: str = "") -> str:

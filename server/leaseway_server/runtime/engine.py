@@ -27,11 +27,12 @@ from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.errors import StoreFull, StoreLost, Unavailable
 from leaseway_server.core.events import Progress, Renew, Result
 from leaseway_server.core.lifecycle import loss
-from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.hub import Hub
 from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.runtime.retention import LOOK_MS
+from leaseway_server.runtime.tally import Tally
 from leaseway_server.runtime.turn import SLICE, Submission, Sweeps, TurnWork, nobody
 from leaseway_server.store.base import Store
 
@@ -89,7 +90,10 @@ class Engine:
         self._leases = Leases(queue.policy, self._start)
         self._dispatch = Dispatch()
         self._minima = Minima()
-        self._pending = 0
+        self.tally = Tally({})
+        self.paused = False
+        """Whether claims find nothing, as it was committed."""
+        self._prune_at = now
         self._holders = count(1)
         self._waiting: list[Submission] = []
         self._kept: list[Submission] = []
@@ -172,7 +176,8 @@ class Engine:
     async def start(self) -> None:
         """Reads the leases; call it once before `run` or `step`."""
         self._leases.update(await self._store.leases())
-        self._pending = await self._store.pending()
+        self.tally = Tally(await self._store.counts())
+        self.paused = await self._store.paused()
         async with self._store.turn(durable=True) as turn:
             self._minima = Minima(await turn.next_due(), await turn.next_expiry())
 
@@ -202,21 +207,21 @@ class Engine:
             await self._maintain()
 
     async def _wait(self) -> None:
-        if self._waiting or self._searching:
+        if self._waiting or self._searching or (deadline := self._next_deadline()) <= self.clock.now():
             await asyncio.sleep(0)  # There is more to do; but others speak between two turns.
         else:
-            await self.clock.wait(self._event, self._next_deadline())
+            await self.clock.wait(self._event, deadline)
 
     @property
     def _searching(self) -> bool:
-        return self._claims_open and not self._blocked_until and self._dispatch.searching
+        return self._claims_open and not self.paused and not self._blocked_until and self._dispatch.searching
 
     def _next_deadline(self) -> int:
         ends = [self._looked_at + TICK_MS, self._dispatch.next_end()]
         if self._blocked_until:
             ends.append(self._blocked_until)
         else:
-            ends += [self._minima.due, self._minima.expiry]
+            ends += [self._minima.due, self._minima.expiry, self._prune_at if self.tally.ended else 0]
             ends.append(max(self._leases.next_end(), self._patient_until) if len(self._leases) else 0)
         return min(end for end in ends if end)
 
@@ -240,6 +245,7 @@ class Engine:
             due=0 < self._minima.due <= now,
             expiry=0 < self._minima.expiry <= now,
             told=tuple(self._stamps.items()) if self._may_stamp(now, submissions) else (),
+            prune=self._prune_at <= now and self.tally.ended > 0,
         )
 
     def _may_stamp(self, now: int, submissions: Sequence[Submission]) -> bool:
@@ -275,7 +281,8 @@ class Engine:
     async def _turn(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> TurnWork:
         durable = self._searching or sweeps.pressing or not all(map(_light, submissions))
         async with self._store.turn(durable=durable) as turn:
-            work = TurnWork(turn, self.queue, self._dispatch, self._leases, self._start, self._pending)
+            pending = self.tally.counts["pending"]
+            work = TurnWork(turn, self.queue, self._dispatch, self._leases, self._start, pending, paused=self.paused)
             await work.run(submissions, sweeps, dispatching=dispatching, claims_open=self._claims_open)
             minima = Minima(
                 await turn.next_due() if sweeps.due else self._minima.due,
@@ -283,6 +290,8 @@ class Engine:
             )
             await turn.commit()
         self._minima = minima
+        if sweeps.prune:
+            self._prune_at = work.rows.now + (0 if work.pruned else LOOK_MS)
         for item_id, rev in sweeps.told:
             if self._stamps[item_id] == rev:
                 del self._stamps[item_id]
@@ -292,7 +301,8 @@ class Engine:
         self._dispatch.commit()
         changes = work.rows.changes()
         self._leases.update(after for _, after in changes)
-        self._pending += sum((after.status == "pending") - _was_pending(before) for before, after in changes)
+        self.tally.take(work.rows.more, changes, work.rows.now)
+        self.paused = work.paused
         for _, after in changes:
             later = after.due_at if after.status == "pending" and not after.ready else 0
             self._minima.include(later, 0 if after.terminal else after.expires_at)
@@ -378,10 +388,6 @@ def _bytes(command: Command) -> int:
     if isinstance(command, ResumeLeases):
         return len(command.leases) * ID_BYTES
     return len(command.ids) * ID_BYTES if isinstance(command, Read) else 0
-
-
-def _was_pending(before: Item | None) -> bool:
-    return before is not None and before.status == "pending"
 
 
 def _must_be_done(command: Command) -> bool:

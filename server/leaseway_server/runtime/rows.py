@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Iterable
 
+from leaseway_server.core.attempts import Attempt, forgotten, remembered
 from leaseway_server.core.commands import Changed, Posted
 from leaseway_server.core.events import Event
 from leaseway_server.core.lifecycle import Policy, Refusal, apply
-from leaseway_server.core.model import Item
+from leaseway_server.core.model import Item, Status
+from leaseway_server.runtime.tally import count_changes
 from leaseway_server.store.base import Turn
 
 
@@ -16,10 +18,14 @@ class Rows:
         self.now = 0
         """The turn's time, ms since the epoch; set by `load`."""
         self.new: dict[str, Posted] = {}
+        self.more: dict[Status, int] = {}
+        """By how much the counts differ afterwards; set by `save`."""
         self._turn = turn
         self._policy = policy
         self._before: dict[str, Item] = {}
         self._items: dict[str, Item] = {}
+        self._removed: list[Item] = []
+        self._attempts: dict[tuple[int, int], Attempt | None] = {}
 
     async def load(self, ids: Collection[str]) -> None:
         """Locks and reads the rows that are named; the time is read once they are locked."""
@@ -63,9 +69,23 @@ class Rows:
         if isinstance(after, Refusal):
             return Changed(accepted=False, item=item, reason=after.reason, duplicate=after.duplicate)
         self._items[item_id] = after
+        if after.ending != item.ending:
+            self._end_attempt(item, after)
         if self.new and (posted := self.new.get(item_id)):
             posted.item = after
         return Changed(accepted=True, item=after)
+
+    def _end_attempt(self, before: Item, after: Item) -> None:
+        if attempt := remembered(before, after):
+            self._attempts[after.seq, attempt.attempts] = attempt
+        elif number := forgotten(before, after):
+            self._attempts[after.seq, number] = None
+
+    def remove(self, item: Item) -> None:
+        """The item, as the store has it, goes with all that belongs to it."""
+        self._before.pop(item.id, None)
+        self._items.pop(item.id, None)
+        self._removed.append(item)
 
     def changed(self) -> list[tuple[Item, Item]]:
         """The rows that were there before and are others now, as (before, after)."""
@@ -83,10 +103,20 @@ class Rows:
         if missing:
             await self._turn.read_bodies(missing)
 
+    async def save_attempts(self) -> None:
+        """Writes which attempts ended, or proved not to have."""
+        if self._attempts:
+            await self._turn.save_attempts(self._attempts)
+
     async def save(self) -> None:
-        """Writes what is new and what changed, each once."""
+        """Writes what is new, what changed and what goes, each once, and how many there are then."""
         if self.new:
             await self._turn.insert([posted.item for posted in self.new.values()])
         changed = self.changed()
         if changed:
             await self._turn.save(changed)
+        if self._removed:
+            await self._turn.remove(self._removed)
+        self.more = count_changes(self.changes(), self._removed)
+        if self.more:
+            await self._turn.count(self.more)

@@ -21,6 +21,8 @@ from leaseway_server.core.commands import (
     Failed,
     Found,
     Outcome,
+    Pause,
+    Paused,
     Post,
     Posted,
     Read,
@@ -36,6 +38,7 @@ from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.hand_out import HandOut
 from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.runtime.retention import prune
 from leaseway_server.runtime.rows import Rows
 from leaseway_server.store.base import Turn
 
@@ -70,10 +73,11 @@ class Sweeps:
     due: bool = False
     expiry: bool = False
     told: tuple[tuple[str, int], ...] = ()
+    prune: bool = False
 
     @property
     def pressing(self) -> bool:
-        """Whether there is more than ends that were told, which loss of power may cost."""
+        """Whether there is more than what loss of power may cost: ends that were told, items that are pruned."""
         return self.claims or bool(self.leases) or self.due or self.expiry
 
 
@@ -81,10 +85,15 @@ class TurnWork:
     """The work of one turn, over an open transaction."""
 
     def __init__(
-        self, turn: Turn, queue: Queue, dispatch: Dispatch, leases: Leases, start: Start, pending: int
+        self, turn: Turn, queue: Queue, dispatch: Dispatch, leases: Leases, start: Start, pending: int, *, paused: bool
     ) -> None:
         self.outcomes: list[tuple[Answer, Outcome]] = []
         self.rows = Rows(turn, queue.policy)
+        self.paused = paused
+        """Whether claims find nothing, as of the end of the turn."""
+        self.pruned = False
+        """Whether items were pruned, and there may be more of them."""
+        self._was_paused = paused
         self._turn = turn
         self._queue = queue
         self._pending = pending
@@ -104,12 +113,15 @@ class TurnWork:
         for submission in submissions:
             self._do(submission)
         await self._sweep(sweeps)
-        if dispatching:
+        if dispatching and not self.paused:
             await self._hand_out.run()
-        elif not claims_open:  # A planned stop: claims that do not wait must not hold up what was said behind them.
+        elif self.paused or not claims_open:  # Claims that do not wait must not hold up what was said behind them.
             for ask in self._dispatch.unanswered(searched=False):
                 self._hand_out.end(ask)
+        await self.rows.save_attempts()
         await self._read()
+        if self.paused != self._was_paused:
+            await self._turn.pause(self.paused)
         await self.rows.save()
 
     # ── 1. Load ──
@@ -169,6 +181,8 @@ class TurnWork:
             case Drop():
                 self._drop(command.holder)
                 return Done()
+            case Pause():
+                return self._pause(command.on)
 
     def _post(self, command: Post, seq: int, item_id: str) -> Posted:
         if self._pending + len(self.rows.new) >= self._queue.max_pending:
@@ -200,6 +214,12 @@ class TurnWork:
         for item_id in {*self._leases.of_holder(holder), *self._resumed.get(holder, ())}:
             self.rows.change(item_id, SocketLost(holder))
 
+    def _pause(self, on: bool) -> Paused:
+        changed, self.paused = on != self.paused, on
+        if changed and not on:
+            self._dispatch.look_anew()  # Nobody offered the claims that wait what became ready meanwhile.
+        return Paused(changed)
+
     # ── 3. Sweep ──
 
     async def _sweep(self, sweeps: Sweeps) -> None:
@@ -211,6 +231,8 @@ class TurnWork:
             self._sweep_rows(await self._turn.come_due(self.rows.now, SLICE), Due())
         if sweeps.expiry:
             self._sweep_rows(await self._turn.outlived(self.rows.now, SLICE), Expire())
+        if sweeps.prune:
+            self.pruned = await prune(self._turn, self.rows, self._queue.keep)
         for answer in self._dispatch.end(self.rows.now):
             self.outcomes.append((answer, Empty()))
 
@@ -230,6 +252,8 @@ class TurnWork:
                 await self._turn.read_results([each for each in some if each.status == "finished" and not each.result])
                 if read.bodies:
                     await self.rows.with_bodies(some)
+                if read.attempts:
+                    found.attempts.update(await self._turn.read_attempts(some))
                 budget -= sum(len(each.result) + len(each.body) for each in some)
                 found.items.update((each.id, each) for each in some)
             found.left = tuple(ids)

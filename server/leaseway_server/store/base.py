@@ -5,11 +5,13 @@ A store belongs to one queue. A `Turn` is one transaction of it; its verbs work 
 unknown; nothing may be answered, the process ends and recovers). Anything else is a fault of the data in the turn.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from leaseway_server.core.model import Item, Position
+from leaseway_server.core.attempts import Attempt
+from leaseway_server.core.model import Item, Position, Status
+from leaseway_server.core.retention import Outstayed
 
 
 class Turn(Protocol):
@@ -63,6 +65,33 @@ class Turn(Protocol):
         it is the first time, `fetched_at` becomes the present."""
         ...
 
+    async def outstayed(self, which: Outstayed, limit: int) -> list[Item]:
+        """Ended items whose time is over and whose key is not held, those that ended (or were fetched) first, first.
+
+        They may be fewer than `limit` where they are large; none at all means that there are no more.
+        """
+        ...
+
+    async def remove(self, items: Collection[Item]) -> None:
+        """These items go, with their bodies, results and attempts."""
+        ...
+
+    async def save_attempts(self, attempts: Mapping[tuple[int, int], Attempt | None]) -> None:
+        """Attempts that ended, by row number and number of the attempt, in place of what is there; None: it goes."""
+        ...
+
+    async def read_attempts(self, items: Collection[Item]) -> dict[str, list[Attempt]]:
+        """The attempts of each item, by its id, oldest first; of very many the newest."""
+        ...
+
+    async def count(self, more: Mapping[Status, int]) -> None:
+        """There are so many more items of each status, or fewer."""
+        ...
+
+    async def pause(self, on: bool) -> None:
+        """The queue is paused from now on, or is not."""
+        ...
+
     async def next_due(self) -> int:
         """When the next item that is not ready comes due; 0 where there is none."""
         ...
@@ -86,8 +115,13 @@ class Store(Protocol):
         """A transaction. Where not `durable`, loss of power may cost it, a killed process may not (§7.1)."""
         ...
 
-    async def pending(self) -> int:
-        """How many items are `pending`; counted once at the start."""
+    async def counts(self) -> dict[Status, int]:
+        """How many items there are of each status, as the turns have kept it; those of which there were never any may
+        be missing. Read once at the start."""
+        ...
+
+    async def paused(self) -> bool:
+        """Whether the queue is paused; read once at the start."""
         ...
 
     async def leases(self) -> list[Item]:

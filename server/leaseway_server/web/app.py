@@ -15,7 +15,7 @@ from leaseway_server.core.access import Right
 from leaseway_server.core.errors import LimitReached, Refused, Unavailable
 from leaseway_server.core.limits import Allowances
 from leaseway_server.core.reports import REPORTS
-from leaseway_server.web import items, pages, work_requests
+from leaseway_server.web import attempts, items, pages, queues, work_requests
 from leaseway_server.web.auth import Admitted, admit
 from leaseway_server.web.monitor_socket import MonitorSocket
 from leaseway_server.web.origin import OriginGuard, check_origin
@@ -95,15 +95,25 @@ def create_app(site: Site) -> Starlette:
             Route("/{queue}/items", items.post_item, methods=["POST"]),
             Route("/{queue}/items/{id}", items.get_item, methods=["GET"]),
             Route("/{queue}/items/{id}/item", items.get_body, methods=["GET"]),
+            Route("/{queue}/items/{id}/attempts", attempts.get_attempts, methods=["GET"]),
             Route("/{queue}/items/{id}/cancel", items.cancel_item, methods=["POST"]),
             Route("/{queue}/tickets", issue_ticket, methods=["POST"]),
             Route("/{queue}/claim", work_requests.claim, methods=["POST"]),
             *(Route(f"/{{queue}}/{verb}", work_requests.report(verb), methods=["POST"]) for verb in sorted(REPORTS)),
+            Route("/{queue}/rates", queues.get_rates, methods=["GET"]),
+            Route("/{queue}/pause", queues.pause(on=True), methods=["POST"]),
+            Route("/{queue}/unpause", queues.pause(on=False), methods=["POST"]),
+            *(
+                Route(f"/{{queue}}/schemas/{kind}.json", queues.get_schema(kind), methods=["GET"])
+                for kind in queues.KINDS
+            ),
             WebSocketRoute("/{queue}/work", SocketEndpoint(site, "work", WorkSocket)),
             WebSocketRoute("/{queue}/monitor", SocketEndpoint(site, "fetch", MonitorSocket)),
             Route("/_health", health, methods=["GET"]),
             Route("/_ready", ready, methods=["GET"]),
+            Route("/_queues", queues.list_queues, methods=["GET"]),
             *pages.ROUTES,
+            Route("/{queue}", queues.get_queue, methods=["GET"]),  # The last: the server's own paths look like queues'.
         ],
         middleware=[Middleware(OriginGuard, site=site), Middleware(ProxiedRequests, site=site)],
         exception_handlers={Refused: on_refused, HTTPException: on_http_exception, ClientDisconnect: on_left},

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
-from leaseway_server.core.access import ANYONE, Caller, Right, Token, authorize
+from leaseway_server.core.access import ANYONE, Caller, Right, Token, authorize, check_token
 from leaseway_server.core.errors import Misdirected, Refused, StoreError, TooManyAttempts, Unauthorized, Unavailable
 from leaseway_server.core.model import Item
 from leaseway_server.web.address import client_address
@@ -63,6 +63,26 @@ def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
         scope[AUDITED] = True
         raise
     return Admitted(site.queues[name], caller.user, rights, caller.token.id if caller.token else "", address)
+
+
+def identify(site: Site, scope: Scope) -> Caller:
+    """The caller of a request that is about no queue in particular.
+
+    Raises `Unauthorized` where its token does not count, `Misdirected`, `TooManyAttempts` and `Unavailable`.
+    """
+    now = site.clock.now()
+    address = client_address(scope, site.trusted_proxies)
+    try:
+        caller = _caller(site, scope, "", address, now)
+        if not caller.presented:
+            check_host(scope, site)
+        check_token(caller, now)
+    except Refused as refused:
+        if isinstance(refused, Unauthorized):
+            site.failures.failed(address, now)
+        site.refused_access.audit(address=address, queue="", right=None, reason=refused.code)
+        raise
+    return caller
 
 
 def _caller(site: Site, scope: Scope, queue: str, address: str, now: int) -> Caller:

@@ -83,6 +83,7 @@ class Site:
         allowed_origins: frozenset[str] = frozenset(),
         trusted_proxies: Networks = (),
         on_loopback: bool = True,
+        admins: frozenset[str] = frozenset(),
     ) -> None:
         self.queues = queues
         self.tokens = tokens
@@ -91,6 +92,7 @@ class Site:
         self.allowed_origins = allowed_origins
         self.trusted_proxies = trusted_proxies
         self.on_loopback = on_loopback
+        self.admins = admins
         self.stopping = asyncio.Event()
         self.failures = FailedAttempts(limits.failed_tokens_per_minute)
         self.connections_of_address = Allowances(limits.connections_per_address)
@@ -125,9 +127,11 @@ class Site:
         allowed_origins: frozenset[str],
         trusted_proxies: Networks,
         queues: Mapping[str, tuple[Queue, Grants]],
+        admins: frozenset[str],
     ) -> None:
         """Takes what can change while it runs; sockets whose rights change are closed, the rates of open ones stay."""
         self.limits, self.allowed_origins, self.trusted_proxies = limits, allowed_origins, trusted_proxies
+        self.admins = admins
         self.failures.per_minute = limits.failed_tokens_per_minute
         self.connections_of_address.limit = limits.connections_per_address
         self.connections_of_token.limit = limits.connections_per_token

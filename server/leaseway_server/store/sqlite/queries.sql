@@ -45,9 +45,56 @@ SELECT min(due_at) FROM item WHERE ready = 0 AND status = 'pending';
 -- name: next_expiry
 SELECT min(expires_at) FROM item WHERE expires_at > 0 AND finished_at = 0;
 
--- name: pending
-SELECT (SELECT count(*) FROM item WHERE ready = 1)
-     + (SELECT count(*) FROM item WHERE ready = 0 AND status = 'pending');
+-- name: outstayed
+-- What a producer was not told, and what need not be: all but finished items have 0 in the index. The last column is how
+-- large they are.
+SELECT {columns}, length(body.value) + coalesce((SELECT length(value) FROM result WHERE seq = item.seq), 0)
+FROM item JOIN body USING (seq)
+WHERE status = ? AND CASE status WHEN 'finished' THEN fetched_at ELSE 0 END = 0
+  AND finished_at <= ? AND finished_at > 0 AND held = 0
+ORDER BY finished_at, seq LIMIT ?;
+
+-- name: outstayed_fetched
+SELECT {columns}, length(body.value) + coalesce((SELECT length(value) FROM result WHERE seq = item.seq), 0)
+FROM item JOIN body USING (seq)
+WHERE status = ? AND CASE status WHEN 'finished' THEN fetched_at ELSE 0 END BETWEEN 1 AND ?
+  AND finished_at > 0 AND held = 0
+ORDER BY CASE status WHEN 'finished' THEN fetched_at ELSE 0 END, finished_at, seq LIMIT ?;
+
+-- name: remove_items
+DELETE FROM item WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: remove_bodies
+DELETE FROM body WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: remove_results
+DELETE FROM result WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: remove_attempts
+DELETE FROM attempt WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: save_attempt
+INSERT OR REPLACE INTO attempt (seq, attempts, worker, started_at, ended_at, ending, error)
+VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: forget_attempt
+DELETE FROM attempt WHERE seq = ? AND attempts = ?;
+
+-- name: attempts
+SELECT attempts, worker, started_at, ended_at, ending, error FROM attempt WHERE seq = ? ORDER BY attempts DESC;
+
+-- name: count
+INSERT INTO count (status, number) VALUES (?, ?)
+ON CONFLICT (status) DO UPDATE SET number = number + excluded.number;
+
+-- name: counts
+SELECT status, number FROM count;
+
+-- name: pause
+UPDATE state SET paused = ?;
+
+-- name: paused
+SELECT paused FROM state;
 
 -- name: leases
 SELECT {columns} FROM item WHERE status = 'processing';

@@ -15,7 +15,7 @@ from typing import Final
 
 from leaseway_server.core.errors import StoreFull, StoreLost
 from leaseway_server.core.ids import KEY_BYTES, IdPermutation
-from leaseway_server.core.model import Item
+from leaseway_server.core.model import Item, Status
 from leaseway_server.store.sqlite.files import FileLock, connect, refusals
 from leaseway_server.store.sqlite.turn import SQL, SqliteTurn, item_of
 from leaseway_server.store.sqlite.wal import check_after_kill
@@ -135,9 +135,13 @@ class SqliteStore:
             log = await asyncio.get_running_loop().run_in_executor(self._thread, self._write_back)
         self._frames_a_row = max(0.05, (self._frames_a_row + log / rows) / 2)
 
-    async def pending(self) -> int:
-        """How many items are `pending`, from the indexes of the ready ones and of those due later."""
-        return int(self.connection.execute(SQL["pending"]).fetchone()[0])
+    async def counts(self) -> dict[Status, int]:
+        """How many items there are of each status."""
+        return dict(self.connection.execute(SQL["counts"]))
+
+    async def paused(self) -> bool:
+        """Whether the queue is paused."""
+        return bool(self.connection.execute(SQL["paused"]).fetchone()[0])
 
     async def leases(self) -> list[Item]:
         """All items that are `processing`."""

@@ -1,7 +1,7 @@
 """One transaction of the SQLite store: the verbs of `base.Turn`, as statements of `queries.sql`."""
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import compress
 from operator import attrgetter, ne
@@ -9,8 +9,10 @@ from typing import Final
 
 import orjson
 
+from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.ids import IdPermutation
-from leaseway_server.core.model import START, Item, Position
+from leaseway_server.core.model import START, Item, Position, Status
+from leaseway_server.core.retention import Outstayed
 from leaseway_server.store.queries import load_queries
 from leaseway_server.store.sqlite.files import PACKAGE
 
@@ -47,8 +49,13 @@ COLUMNS: Final = (
 )
 PICK_CHARACTERS: Final = 4 * 1024 * 1024
 """A pick ends with the body that makes it so long: a slice of large items must not hold up anybody."""
+REMOVE_CHARACTERS: Final = 4 * 1024 * 1024
+"""So much of bodies and results goes in one turn, or one item: freeing it takes time by the page."""
+ATTEMPT_CHARACTERS: Final = 1024 * 1024
+"""So much of an item's attempts is read: each may have an error of 32 KiB."""
 
 _values = attrgetter(*COLUMNS)
+_attempt_values = attrgetter("attempts", "worker", "started_at", "ended_at", "ending", "error")
 
 
 def _queries() -> dict[str, str]:
@@ -163,6 +170,52 @@ class SqliteTurn:
         now = self._clock()
         rows = [(now, self._ids.seq_of(item_id), rev) for item_id, rev in told]
         self._executemany(SQL["stamp"], rows)
+
+    async def outstayed(self, which: Outstayed, limit: int) -> list[Item]:
+        """Ended items whose time is over."""
+        query = SQL["outstayed_fetched" if which.fetched else "outstayed"]
+        found: list[Item] = []
+        size = 0
+        for *row, characters in self._execute(query, (which.status, which.until, limit)):
+            found.append(self._item(row))
+            size += characters
+            if size > REMOVE_CHARACTERS:
+                break
+        return found
+
+    async def remove(self, items: Collection[Item]) -> None:
+        """These items go."""
+        seqs = _numbers(item.seq for item in items)
+        for query in ("remove_items", "remove_bodies", "remove_results", "remove_attempts"):
+            self._execute(SQL[query], (seqs,))
+
+    async def save_attempts(self, attempts: Mapping[tuple[int, int], Attempt | None]) -> None:
+        """Attempts that ended, or proved not to have."""
+        self._executemany(SQL["forget_attempt"], [key for key, attempt in attempts.items() if attempt is None])
+        rows = [(seq, *_attempt_values(attempt)) for (seq, _), attempt in attempts.items() if attempt]
+        self._executemany(SQL["save_attempt"], rows)
+
+    async def read_attempts(self, items: Collection[Item]) -> dict[str, list[Attempt]]:
+        """The newest attempts of each item."""
+        return {item.id: list(self._attempts(item))[::-1] for item in items}
+
+    def _attempts(self, item: Item) -> Iterator[Attempt]:
+        """The newest first, as far as there is room."""
+        room = ATTEMPT_CHARACTERS
+        for row in self._execute(SQL["attempts"], (item.seq,)):
+            attempt = Attempt(*row)
+            room -= len(attempt.error) + len(attempt.worker)
+            if room < 0:
+                return
+            yield attempt
+
+    async def count(self, more: Mapping[Status, int]) -> None:
+        """There are so many more of each status."""
+        self._executemany(SQL["count"], list(more.items()))
+
+    async def pause(self, on: bool) -> None:
+        """The queue is paused, or is not."""
+        self._execute(SQL["pause"], (int(on),))
 
     async def next_due(self) -> int:
         """When the next item comes due."""

@@ -1,0 +1,29 @@
+"""Ended items whose time is over go, a slice a turn: nothing durable is needed, and no claim is to feel it.
+
+What may go is `core/retention.py`'s, what goes with an item the store's.
+"""
+
+from typing import Final
+
+from leaseway_server.core.retention import Keep
+from leaseway_server.runtime.rows import Rows
+from leaseway_server.store.base import Turn
+
+SLICE: Final = 200
+"""So many items go in one turn; the next turn goes on."""
+LOOK_MS: Final = 5_000
+"""While there are ended items, their time is looked at so often: they go within ten seconds of it (PROTOCOL.md §7)."""
+
+
+async def prune(turn: Turn, rows: Rows, keep: Keep) -> bool:
+    """Has a slice go. What the turn has to do with otherwise stays until the next. Gives whether there may be more."""
+    left = SLICE
+    for which in keep.outstayed(rows.now):
+        found = await turn.outstayed(which, left)
+        for item in found:
+            if item.id not in rows:
+                rows.remove(item)
+        left -= len(found)
+        if not left:
+            break
+    return left < SLICE
