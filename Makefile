@@ -2,7 +2,7 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench campaign-kill browser
+.PHONY: help demo test lint sentences bench campaign-kill browser
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -36,6 +36,9 @@ lint: $(INSTALLED) ## style and types
 	$(RUN)/ruff check $(CHECKED)
 	$(RUN)/ruff format --check $(CHECKED)
 	MYPYPATH=clients/examples $(RUN)/mypy --explicit-package-bases $(CHECKED)
+
+sentences: $(INSTALLED) ## the sentences of PROTOCOL.md and the tests that carry them; ARGS=--open shows those without
+	@$(RUN)/python tests/protocol/sentences.py $(ARGS)
 
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	$(RUN)/python tests/benchmarks/whole_way.py $(ARGS)

@@ -15,6 +15,7 @@ from chaos.kill_loop import KillLoop
 ROUNDS = 50
 
 
+@pytest.mark.protocol("7.1")
 @pytest.mark.timeout(180)
 async def test_a_killed_server_keeps_its_word(tmp_path: Path, report_line: Callable[[str, object], None]) -> None:
     loop = KillLoop(tmp_path, seed=20_261_130)

@@ -96,6 +96,7 @@ def test_backoff_is_short_while_leases_are_held() -> None:
     assert max(reconnect_delay(failures, 1.0, urgent=True) for failures in range(1, 99)) == URGENT_CEILING
 
 
+@pytest.mark.protocol("2.4")
 async def test_hello_is_the_first_message_and_the_token_a_header() -> None:
     async with peer() as server, linked(server.url, Outside(), CANARY):
         socket = await server.accept()
@@ -113,6 +114,7 @@ async def test_an_open_queue_needs_no_header() -> None:
         assert "Authorization" not in (await server.accept()).headers
 
 
+@pytest.mark.protocol("6.1", "6.3", "6.4", "6.5")
 @pytest.mark.parametrize("code", [1000, 1001, 1008, 1011, 1012, 1013])
 async def test_a_closed_socket_is_dialled_again(code: int) -> None:
     pauses = Pauses()
@@ -139,6 +141,7 @@ async def test_failures_in_a_row_wait_longer_and_a_steady_connection_forgives_th
         assert pauses.asked == [0.5, 1.0, 2.0, 0.5]
 
 
+@pytest.mark.protocol("6.6")
 async def test_an_accept_that_is_closed_before_the_hello_is_no_success() -> None:
     pauses = Pauses()
     async with peer() as server, linked(server.url, pauses.outside()):
@@ -163,6 +166,7 @@ async def test_a_held_lease_brings_the_connection_back_soon() -> None:
         await socket.say(resumed(await socket.expect("resume")))
 
 
+@pytest.mark.protocol("6.7")
 @pytest.mark.parametrize(("code", "refused"), [(4401, Unauthorized), (4403, Forbidden), (4404, NoSuchQueue)])
 async def test_a_final_refusal_ends_the_connection(code: int, refused: type[AccessRefused]) -> None:
     pauses = Pauses()

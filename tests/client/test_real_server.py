@@ -232,6 +232,7 @@ async def test_who_may_do_what(tmp_path: Path) -> None:
             assert await (await queue.post(7)).result(timeout=20) == 7
 
 
+@pytest.mark.protocol("6.1")
 async def test_a_worker_that_stops_gives_back_what_it_holds(tmp_path: Path) -> None:
     async with demo(tmp_path) as (url, queue):
         first, second = Gate(), Gate()

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import pytest
+
 from client.real_scene import Gate, Wire, gated
 from leaseway import Client, View, transport
 from leaseway.connection import Endpoint, Outside
@@ -46,6 +48,7 @@ class Counted:
         self._renewals.note(data)
 
 
+@pytest.mark.protocol("1.56")
 async def test_a_handler_outlives_its_lease_many_times_over(tmp_path: Path) -> None:
     """The lease is shorter than the work: it is renewed by itself, and the item is never handed out again."""
     server_keys = '[server]\nping_interval = "300ms"\nping_timeout = "200ms"\n'
@@ -104,6 +107,7 @@ async def test_an_item_that_another_took_stops_the_first_handler(tmp_path: Path)
         assert (first.runs, second.runs) == ([(job.id, 1)], [(job.id, 2)])
 
 
+@pytest.mark.protocol("6.5")
 async def test_a_restart_costs_no_attempt_and_nobody_notices(tmp_path: Path) -> None:
     gate, wire = Gate(), Wire()
     async with AsyncExitStack() as people:

@@ -20,6 +20,7 @@ from leaseway.connection import Outside
 Item = dict[str, Any]
 
 
+@pytest.mark.protocol("6.4")
 @pytest.mark.parametrize("how", ["restart", "cut"])
 async def test_after_a_lost_socket_the_lease_is_resumed_and_the_handler_never_noticed(how: str) -> None:
     async with peer() as server:
@@ -249,6 +250,7 @@ async def test_a_worker_that_loses_its_right_stops_its_handlers() -> None:
             assert stopped.is_set()
 
 
+@pytest.mark.protocol("4.63")
 async def test_two_workers_of_one_name_are_two() -> None:
     names = {Worker("ws://127.0.0.1:1/resize", name="box").name for _ in range(2)}
     assert len(names) == 2

@@ -13,6 +13,7 @@ from leaseway import Attempt, LeaseLost, Permanent, Rejected, Release, ThreadAtt
 Item = dict[str, Any]
 
 
+@pytest.mark.protocol("4.31")
 async def test_what_the_handler_returns_is_the_result() -> None:
     async with peer() as server:
         worker = made(server)
@@ -71,6 +72,7 @@ async def test_an_exception_is_a_fail(raised: Exception, report: Item) -> None:
             assert fail["error"]["message"] == report["error"]["message"]
 
 
+@pytest.mark.protocol("4.31")
 async def test_release_gives_the_item_back() -> None:
     async with peer() as server:
         worker = made(server)
@@ -102,6 +104,7 @@ async def test_a_refused_progress_is_raised_in_the_handler() -> None:
             assert (await socket.expect("result"))["result"]["value"] == {"told": True}
 
 
+@pytest.mark.protocol("1.56", "4.31")
 async def test_leases_are_renewed_while_the_handler_works() -> None:
     async with peer() as server:
         worker = made(server)

@@ -12,6 +12,7 @@ from leaseway.outcome import Outcome
 from leaseway.worker_state import CLAIM_WAIT_MS, PAUSE, Answered, Start, Stop, WorkerState
 
 
+@pytest.mark.protocol("4.39")
 def test_as_many_claims_wait_as_slots_are_free() -> None:
     worker = Worker(slots=3, criteria={"format": ["jpg", "png"]})
     claims = worker.connect()
@@ -25,6 +26,7 @@ def test_as_many_claims_wait_as_slots_are_free() -> None:
     assert "claim" in claim
 
 
+@pytest.mark.protocol("4.39")
 def test_empty_renews_the_claim() -> None:
     worker = Worker()
     (claim,) = worker.connect()

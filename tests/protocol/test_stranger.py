@@ -78,6 +78,7 @@ async def work(base: str, name: str, done: list[tuple[str, str]]) -> None:
 # ── What it comes to ──
 
 
+@pytest.mark.protocol("0.2")
 async def test_pictures_posted_over_http_are_done_by_two_workers_and_seen(server: TestServer) -> None:
     ids = [await asyncio.to_thread(post, server.base_url, PICTURE) for _ in range(12)]
     done: list[tuple[str, str]] = []

@@ -295,6 +295,7 @@ ABUSES: Final[Sequence[Sequence[Abuse]]] = (
 )
 
 
+@pytest.mark.protocol("7.9")
 @pytest.mark.timeout(300)  # Half a minute on two quiet cores; others may be busy with the rest of the tests.
 async def test_no_abuse_costs_memory_that_is_not_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report_line: Callable[..., None]

@@ -279,6 +279,7 @@ def test_the_search_finds_a_part_and_an_encoded_one() -> None:
     assert not parts_in(token.swapcase().encode(), [token])
 
 
+@pytest.mark.protocol("2.6")
 @pytest.mark.timeout(120)
 async def test_no_part_of_a_token_is_anywhere(tmp_path: Path) -> None:
     unknown = "lw_" + secrets.token_urlsafe(32)

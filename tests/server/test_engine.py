@@ -68,6 +68,7 @@ async def test_what_gathered_is_one_turn(bench: Bench) -> None:
     assert [found.items[item_id].body for item_id in ids] == [str(n) for n in range(50)]
 
 
+@pytest.mark.protocol("1.16")
 async def test_a_post_with_a_worker_waiting_is_a_lease_in_the_same_commit(bench: Bench) -> None:
     handed = bench.say(claim(bench.engine.new_holder(), wait_ms=1_000))
     await bench.engine.step()
@@ -98,6 +99,7 @@ async def test_a_waiting_claim_is_empty_at_its_time_and_keeps_what_came(bench: B
     assert [type(outcome) for outcome in outcomes] == [Handed, Empty]
 
 
+@pytest.mark.protocol("1.62")
 async def test_claims_take_by_priority_then_due_time_then_age(bench: Bench) -> None:
     first = await bench.post('"first"')
     await bench.post('"second"')
@@ -127,6 +129,7 @@ async def test_items_of_this_turn_and_of_the_store_are_taken_in_one_order(bench:
     assert [outcome.item.body for outcome in outcomes if isinstance(outcome, Handed)] == ['"high"', '"middle"', '"low"']
 
 
+@pytest.mark.protocol("4.26")
 async def test_what_one_says_takes_effect_in_the_order_said(bench: Bench) -> None:
     holder = bench.engine.new_holder()
     item = await bench.claimed(holder)
@@ -194,6 +197,7 @@ async def test_a_lease_that_moved_is_not_requeued_with_the_old_socket(bench: Ben
     assert (await bench.read(item.id)).holder == new
 
 
+@pytest.mark.protocol("5.68")
 async def test_posts_past_what_may_wait_are_refused_and_requeues_are_not(bench: Bench) -> None:
     bench.engine.queue = replace(bench.engine.queue, max_pending=2)
     outcomes = await bench.do(*(Post(NewItem(str(n))) for n in range(4)))
@@ -221,6 +225,7 @@ async def test_a_read_gives_results_of_what_has_ended_and_bodies_where_asked(ben
     assert (await bench.read(done.id)).body == ""
 
 
+@pytest.mark.protocol("7.3")
 async def test_turns_of_progress_and_renewals_alone_may_be_lost_with_the_power(bench: Bench) -> None:
     holder = bench.engine.new_holder()
     item = await bench.claimed(holder)
@@ -253,6 +258,7 @@ async def test_a_turn_is_bounded_in_number_and_bytes(bench: Bench, monkeypatch: 
 # ── Looking for matches ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("4.55")
 async def test_a_match_deep_in_the_backlog_is_found_over_several_turns(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +273,7 @@ async def test_a_match_deep_in_the_backlog_is_found_over_several_turns(
     assert await bench.do(claim(2, {"kind": "wanted"})) == [Empty()], "the lane has seen all of it"
 
 
+@pytest.mark.protocol("4.55")
 async def test_a_search_holds_up_nobody(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hand_out_module, "SLICE", 10)
     await bench.do(*(Post(NewItem('{"kind":"other"}')) for _ in range(35)))

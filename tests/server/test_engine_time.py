@@ -91,6 +91,7 @@ async def test_many_come_due_in_slices(bench: Bench, monkeypatch: pytest.MonkeyP
         assert sum(item.status == "expired" for item in found.items.values()) == expected
 
 
+@pytest.mark.protocol("1.55", "7.6", "7.7")
 async def test_leases_end_and_lives_end_by_the_clock(bench: Bench) -> None:
     item = await bench.claimed(bench.engine.new_holder())
     mortal = await bench.post(ttl_ms=LEASE + 2_000)
@@ -102,6 +103,7 @@ async def test_leases_end_and_lives_end_by_the_clock(bench: Bench) -> None:
     assert (await bench.read(mortal.id)).status == "expired"
 
 
+@pytest.mark.protocol("7.6")
 async def test_where_the_process_stood_still_live_sockets_are_asked_first(bench: Bench) -> None:
     holder = bench.engine.new_holder()
     item = await bench.claimed(holder)
@@ -162,6 +164,7 @@ async def test_a_caller_that_is_cancelled_cancels_only_its_waiting(bench: Bench)
 # ── What is told, and to whom ───────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("3.16")
 async def test_watchers_hear_each_change_that_shows_in_its_order(bench: Bench) -> None:
     watcher, holder = Watcher([]), bench.engine.new_holder()
     item = await bench.post()
@@ -177,6 +180,7 @@ async def test_watchers_hear_each_change_that_shows_in_its_order(bench: Bench) -
     assert len(bench.engine.hub) == 0
 
 
+@pytest.mark.protocol("3.16")
 async def test_the_end_that_was_fetched_is_stamped_with_the_next_turn_that_is_synced_anyway(bench: Bench) -> None:
     item = await bench.post()
     await bench.do(Change(item.id, Cancel()))
@@ -248,6 +252,7 @@ async def test_a_fault_of_one_who_is_told_keeps_it_from_nobody_else(bench: Bench
 # ── Starts and stops ────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("6.9", "6.12")
 async def test_on_a_planned_stop_nothing_is_handed_out_or_requeued(bench: Bench) -> None:
     holder = bench.engine.new_holder()
     item = await bench.claimed(holder)
@@ -271,6 +276,7 @@ async def test_on_a_planned_stop_nothing_is_handed_out_or_requeued(bench: Bench)
     assert (await bench.read(item.id)).attempts == 1
 
 
+@pytest.mark.protocol("1.33", "6.14", "6.15", "7.6")
 async def test_leases_of_before_the_start_have_the_grace_and_cost_nothing(bench: Bench) -> None:
     item = await bench.claimed(bench.engine.new_holder())
     bench.clock.advance(LEASE + 1)
@@ -282,6 +288,7 @@ async def test_leases_of_before_the_start_have_the_grace_and_cost_nothing(bench:
     assert (after.status, after.ending, after.losses) == ("pending", "parted", 0)
 
 
+@pytest.mark.protocol("6.16")
 async def test_leases_without_a_socket_keep_their_end_over_a_start(bench: Bench) -> None:
     item = await bench.claimed(HTTP)
     await bench.restart()
@@ -317,6 +324,7 @@ async def test_an_item_that_failed_for_good_may_be_retried_and_worked_on(bench: 
     assert (handed.item.attempts, handed.item.failures) == (2, 0)
 
 
+@pytest.mark.protocol("1.29", "1.30")
 async def test_the_last_loss_leaves_the_item_with_nobody_until_its_lease_ends(bench: Bench) -> None:
     holders = (bench.engine.new_holder() for _ in count())
     item = await bench.claimed(next(holders))

@@ -131,6 +131,7 @@ async def claims_cut_at(server: TestServer, gate: Gate, lost: asyncio.Event, at:
     return passed if not at else item["attempts"]
 
 
+@pytest.mark.protocol("4.25")
 async def test_a_socket_that_drops_at_any_await_of_a_claim_loses_nothing(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server:
         gate, lost = gate_of(server)
@@ -140,6 +141,7 @@ async def test_a_socket_that_drops_at_any_await_of_a_claim_loses_nothing(tmp_pat
     assert set(attempts) == {2}, "the engine's turn went on, whoever left, and the item was requeued from its lease"
 
 
+@pytest.mark.protocol("5.41")
 async def test_a_request_that_is_left_at_any_await_of_a_claim_is_released_at_once(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server:
         gate, lost = gate_of(server)
@@ -168,6 +170,7 @@ async def test_a_request_that_is_left_at_any_await_of_a_claim_is_released_at_onc
 # ── 2 and 5. What comes too late, and what comes at once ──
 
 
+@pytest.mark.protocol("1.48")
 @pytest.mark.parametrize("end", ["drop", "release", "fail", "lapse"])
 async def test_nothing_that_an_old_attempt_says_counts_after_the_next_claim(end: str, tmp_path: Path) -> None:
     clock = ManualClock()
@@ -213,6 +216,7 @@ async def check_stale(socket: RawSocket, item_id: str) -> None:
     assert [lease["accepted"] for lease in resumed["leases"]] == [False]
 
 
+@pytest.mark.protocol("7.5")
 async def test_a_result_a_drop_and_a_sweep_at_once_give_one_end(tmp_path: Path) -> None:
     """The result comes over a new socket, while the old one drops or its lease ends, and another worker waits."""
     clock = ManualClock()
@@ -255,6 +259,7 @@ async def test_a_result_a_drop_and_a_sweep_at_once_give_one_end(tmp_path: Path) 
 # ── 4. A monitor that stands still ──
 
 
+@pytest.mark.protocol("3.13", "3.14", "3.15")
 async def test_a_monitor_that_never_reads_costs_its_subscriptions_and_no_more(tmp_path: Path) -> None:
     """20,000 changes: others see them at once, memory stays flat, and when it reads again it gets the newest states."""
     async with server_process(tmp_path, open_queue()) as server, AsyncExitStack() as stack:
@@ -328,6 +333,7 @@ async def answer_pings(socket: RawSocket) -> Message:
     return dict(json.loads(frame.data))
 
 
+@pytest.mark.protocol("2.17")
 @pytest.mark.parametrize("how", ["revoked", "expired"])
 async def test_a_token_that_ends_takes_its_sockets_with_it(how: str, tmp_path: Path) -> None:
     clock = ManualClock()
@@ -368,6 +374,7 @@ class FaultyDice(Clock):
         raise RuntimeError("the dice are gone")
 
 
+@pytest.mark.protocol("6.4", "7.9")
 async def test_a_fault_in_a_message_ends_its_socket_and_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

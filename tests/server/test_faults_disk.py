@@ -77,6 +77,7 @@ async def clients(base_url: str, name: str = "me") -> AsyncIterator[Clients]:
         yield Clients(name, http, monitor, work, {})
 
 
+@pytest.mark.protocol("7.1")
 async def test_no_answer_leaves_before_its_commit_is_on_disk(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     prefix = strace("-s", "200", "-o", str(trace), "-e", "trace=fdatasync,fsync,write,writev,sendto,sendmsg")
@@ -131,6 +132,7 @@ async def promised_until_it_ends(server: ServerProcess) -> dict[str, str]:
 # ── A full disk ──
 
 
+@pytest.mark.protocol("5.52")
 async def test_a_full_disk_refuses_clearly_shows_on_and_recovers_by_itself(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server, clients(server.base_url) as each:
         watched = (await each.http.post("/demo/items", json={"item": "small"})).json()["id"]

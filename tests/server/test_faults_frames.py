@@ -95,6 +95,7 @@ FAULTS: dict[str, tuple[Callable[[RawSocket], None], int]] = {
 }
 
 
+@pytest.mark.protocol("0.12", "6.2")
 @pytest.mark.parametrize("kind", ["work", "monitor"])
 async def test_a_fault_of_the_frames_closes_the_socket(kind: str, server: TestServer) -> None:
     codes = {}

@@ -68,6 +68,7 @@ def nested(levels: int) -> str:
 DEEP = [nested(65), '{"a":' * 65 + "1" + "}" * 65, nested(300), nested(1_030)]
 
 
+@pytest.mark.protocol("0.16")
 async def test_what_is_too_deep_is_refused_at_every_door(tmp_path: Path) -> None:
     async with running_server(tmp_path, clock=ManualClock()) as server, doors(server) as door:
         await check_refusals(door, DEEP)
@@ -103,6 +104,7 @@ FAITHFUL = [
 ]
 
 
+@pytest.mark.protocol("0.15")
 async def test_the_value_that_was_sent_is_the_value_that_comes(tmp_path: Path) -> None:
     """As item, progress record and result; over HTTP, to the worker, and to who watches."""
     async with running_server(tmp_path, clock=ManualClock()) as server, doors(server) as door:
@@ -118,6 +120,7 @@ async def test_the_value_that_was_sent_is_the_value_that_comes(tmp_path: Path) -
                 assert repr(view[verb]) == wanted
 
 
+@pytest.mark.protocol("0.17")
 async def test_of_two_equal_names_the_last_counts_and_one_is_left(tmp_path: Path) -> None:
     async with running_server(tmp_path, clock=ManualClock()) as server, doors(server) as door:
         posted = (await door.post('{"a":1,"b":2,"a":3}')).json()["id"]
@@ -142,6 +145,7 @@ UNKEEPABLE = [
 ]
 
 
+@pytest.mark.protocol("0.16")
 async def test_what_cannot_be_kept_is_refused_at_every_door(tmp_path: Path) -> None:
     async with running_server(tmp_path, clock=ManualClock()) as server, doors(server) as door:
         await check_refusals(door, UNKEEPABLE)
@@ -216,6 +220,7 @@ async def test_a_document_cannot_be_slow_to_check(name: str, tmp_path: Path) -> 
         assert await door.said('{"claim":{}}') == {"type": "empty"}
 
 
+@pytest.mark.protocol("8.5")
 @pytest.mark.parametrize(
     "schema",
     [

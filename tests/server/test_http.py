@@ -57,6 +57,7 @@ def refused(answer: httpx.Response, status: int, code: str) -> Message:
 # ── Bad requests ──
 
 
+@pytest.mark.protocol("5.2", "5.70", "5.71", "7.10")
 async def test_a_body_with_a_wrong_member_is_refused_and_changes_nothing(http: httpx.AsyncClient) -> None:
     item_id = await post(http)
     assert (await http.post("/demo/claim", json={"worker": "w"})).json()["id"] == item_id
@@ -75,6 +76,7 @@ async def test_a_body_with_a_wrong_member_is_refused_and_changes_nothing(http: h
     assert (await http.post("/demo/claim", json={})).json() == {"type": "empty"}, "something was posted"
 
 
+@pytest.mark.protocol("5.1", "5.8")
 async def test_what_is_no_json_object_is_refused(http: httpx.AsyncClient) -> None:
     for path in ("items", "claim", "progress", "result", "fail", "release", "renew"):
         await check_bodies(http, path)
@@ -129,12 +131,14 @@ NOWHERE = [
 ]
 
 
+@pytest.mark.protocol("5.11")
 async def test_a_path_that_leads_nowhere(http: httpx.AsyncClient) -> None:
     for method, path, status in NOWHERE:
         answer = await http.request(method, path, content=b"{}", headers=JSON)
         refused(answer, status, "not-found" if status == 404 else "bad-message")
 
 
+@pytest.mark.protocol("5.7", "5.77", "5.78")
 async def test_sizes_are_those_of_the_value_as_it_is_written(http: httpx.AsyncClient) -> None:
     """Compact UTF-8: what a client adds in spaces and escapes does not count (PROTOCOL.md §5)."""
     assert len(await post(http, "x" * (LARGEST - 2))) == 16
@@ -166,6 +170,7 @@ async def test_a_body_that_never_ends_is_refused_at_its_limit(server: TestServer
     writer.transport.abort()
 
 
+@pytest.mark.protocol("5.55", "5.56")
 async def test_times_far_away_and_other_extremes_are_kept(http: httpx.AsyncClient) -> None:
     item_id = await post(http, 1, dueAt=2**53 - 1, priority=-100, maxAttempts=1_000, meta={"a": None})
     seen = await view(http, item_id)
@@ -185,6 +190,7 @@ async def test_times_far_away_and_other_extremes_are_kept(http: httpx.AsyncClien
 # ── Waiting ──
 
 
+@pytest.mark.protocol("5.12")
 async def test_a_get_that_waits_is_answered_at_the_end(server: TestServer, http: httpx.AsyncClient) -> None:
     item_id = await post(http)
     waiting = asyncio.create_task(http.get(f"/demo/items/{item_id}", params={"waitMs": 60_000}))
@@ -201,6 +207,7 @@ async def test_a_get_that_waits_is_answered_at_the_end(server: TestServer, http:
     assert len(server.engine("demo").hub) == 0
 
 
+@pytest.mark.protocol("5.12")
 async def test_a_get_that_waits_is_answered_at_its_time_and_with_the_newest_state(
     server: TestServer, http: httpx.AsyncClient
 ) -> None:
@@ -249,6 +256,7 @@ async def test_a_claim_that_waits_takes_what_is_posted(server: TestServer, http:
     assert (await http.post("/demo/claim", json={"waitMs": 1})).json() == {"type": "empty"}
 
 
+@pytest.mark.protocol("5.37", "5.39")
 async def test_a_claim_for_many_answers_an_array(http: httpx.AsyncClient) -> None:
     ids = [await post(http, number) for number in range(3)]
     answer = (await http.post("/demo/claim", json={"count": 2})).json()
@@ -279,6 +287,7 @@ async def test_a_claim_whose_client_left_is_withdrawn(server: TestServer, http: 
 # ── Leases without a socket ──
 
 
+@pytest.mark.protocol("4.4", "5.40")
 async def test_a_lease_over_http_lasts_until_its_end_and_is_renewed_by_reports(tmp_path: Path) -> None:
     clock = ManualClock()
     toml = '[server]\nping_interval = "1s"\nping_timeout = "1s"\n' + open_queue(lease='"2s"')
@@ -343,6 +352,7 @@ async def test_fail_and_release_over_http(http: httpx.AsyncClient) -> None:
 # ── Rights ──
 
 
+@pytest.mark.protocol("2.26")
 async def test_who_may_cancel(tmp_path: Path) -> None:
     toml = '[queues.demo]\naccess = { post = "users", fetch = "users", work = "users", admin = ["root"] }\n'
     users: dict[str, list[Right]] = {"ann": [], "ben": [], "root": [], "eye": ["fetch"]}
@@ -370,6 +380,7 @@ async def test_who_may_cancel(tmp_path: Path) -> None:
         refused(await send("ann", "POST", f"/demo/items/{ids[2]}/cancel"), 409, "conflict")
 
 
+@pytest.mark.protocol("1.14")
 async def test_an_http_lease_is_its_users_alone(tmp_path: Path) -> None:
     toml = '[queues.demo]\naccess = { post = "users", fetch = "users", work = "users" }\n'
     async with (
@@ -390,6 +401,7 @@ async def test_an_http_lease_is_its_users_alone(tmp_path: Path) -> None:
         assert (await send("ann", "/demo/renew", fence))["accepted"]
 
 
+@pytest.mark.protocol("0.8", "5.51", "5.52")
 async def test_health_and_readiness(http: httpx.AsyncClient) -> None:
     for path, schema in (("/_health", "health"), ("/_ready", "ready")):
         answer = await http.get(path)

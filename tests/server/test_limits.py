@@ -113,6 +113,7 @@ NOT_BAD: Final[list[object]] = [
 ]
 
 
+@pytest.mark.protocol("6.3")
 async def test_bad_messages_are_forgiven_with_time_and_others_are_none(tmp_path: Path) -> None:
     """Refused for its size, its place or what it is about, a message is still one of the protocol."""
     clock = ManualClock()
@@ -188,6 +189,7 @@ async def stall(server: TestServer, deaf: RawSocket, monitor: RawSocket) -> list
     return ids
 
 
+@pytest.mark.protocol("6.6")
 @pytest.mark.parametrize("late", [False, True])
 async def test_a_worker_that_reads_too_late_or_never(
     late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -218,6 +220,7 @@ async def test_a_worker_that_reads_too_late_or_never(
 # ── Connections ──
 
 
+@pytest.mark.protocol("2.13")
 async def test_an_upgrade_is_counted_once_and_each_end_gives_back(tmp_path: Path) -> None:
     """Three fit. However a socket ends, another has its place: closed, cut, thrown out, refused at the door."""
     toml = limits(trusted_proxies=[], connections_per_address=3, bad_messages=1)

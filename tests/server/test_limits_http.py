@@ -332,6 +332,7 @@ async def counted(taken: dict[str, int], number: int) -> None:
 # ── max_pending ──
 
 
+@pytest.mark.protocol("5.9", "5.68")
 async def test_what_is_requeued_needs_no_place(tmp_path: Path) -> None:
     """A queue that is full takes back all that was claimed from it, and then nothing until so much is claimed."""
     async with (
@@ -371,6 +372,7 @@ async def test_what_is_requeued_needs_no_place(tmp_path: Path) -> None:
 # ── Tokens that are not valid ──
 
 
+@pytest.mark.protocol("2.13")
 async def test_failures_are_forgiven_one_by_one_and_what_is_valid_costs_nothing(tmp_path: Path) -> None:
     """Over HTTP and at sockets alike, tokens and tickets; nobody else waits for it."""
     toml = f"[server]\n[server.limits]\nfailed_tokens_per_minute = 6\n{open_queue()}[queues.members]\n"

@@ -234,6 +234,7 @@ async def all_posted(on: Stage, queue: str) -> Counter[str]:
             return found
 
 
+@pytest.mark.protocol("2.1", "2.2", "2.3", "2.5", "2.7", "2.9", "2.10", "2.11", "2.12", "2.14", "2.21", "2.26")
 @pytest.mark.parametrize("queue", TABLES)
 async def test_each_caller_gets_what_the_table_says(queue: str, tmp_path: Path) -> None:
     async with stage(tmp_path, ACCESS) as on:
@@ -244,6 +245,7 @@ async def test_each_caller_gets_what_the_table_says(queue: str, tmp_path: Path) 
         assert await all_posted(on, home) == +cells.posted, "what was refused is there, or what was answered is not"
 
 
+@pytest.mark.protocol("2.8")
 async def test_where_all_queues_are_open_one_that_does_not_exist_is_not_found(tmp_path: Path) -> None:
     async with stage(tmp_path, LIMITS + PUBLIC) as on:
         cells = Cells(on, "nowhere", "public")

@@ -26,6 +26,7 @@ REQUESTS: Final = [
 ]
 
 
+@pytest.mark.protocol("2.9")
 async def test_a_queue_that_one_may_not_see_is_as_one_that_does_not_exist(tmp_path: Path) -> None:
     async with stage(tmp_path, ACCESS) as on:
         for kind, queue in (
@@ -74,6 +75,7 @@ HIDDEN: Final = [
 ]
 
 
+@pytest.mark.protocol("2.22")
 async def test_an_item_that_one_may_not_see_is_as_one_that_does_not_exist(tmp_path: Path) -> None:
     wrong = []
     async with stage(tmp_path, ACCESS) as on:

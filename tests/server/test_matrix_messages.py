@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from support.matrix import ACCESS, NONE, Caller, Stage, hasty, rows, stage
 from support.raw import RawSocket, raw_socket
 from support.wire import check_client, check_server
@@ -141,18 +143,22 @@ async def hold(folder: Path, table: str, by: str, end: str = "") -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.protocol("4.29")
 async def test_reports_on_an_item_that_a_socket_holds(tmp_path: Path) -> None:
     await hold(tmp_path, HELD_BY_A_SOCKET, "holder")
 
 
+@pytest.mark.protocol("4.29")
 async def test_reports_on_an_item_that_a_request_holds(tmp_path: Path) -> None:
     await hold(tmp_path, HELD_BY_A_REQUEST, "alice-http")
 
 
+@pytest.mark.protocol("1.49", "4.29")
 async def test_reports_on_an_item_that_has_ended(tmp_path: Path) -> None:
     await hold(tmp_path, ENDED, "holder", "result")
 
 
+@pytest.mark.protocol("4.29")
 async def test_reports_on_an_item_that_nobody_knows(tmp_path: Path) -> None:
     await hold(tmp_path, UNKNOWN, "")
 

@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from support.matrix import NONE, Answer, Caller, Closed, Line, bearer, rows, talk
 from support.server import OPEN_ACCESS, TestServer, running_server
 
@@ -60,6 +62,7 @@ def allowed(answer: Answer) -> str | None:
     return answer.header("access-control-allow-origin")
 
 
+@pytest.mark.protocol("2.15")
 async def test_which_pages_may_speak_to_the_server(tmp_path: Path) -> None:
     wrong = []
     async with serving(tmp_path) as (server, line):

@@ -72,6 +72,7 @@ async def a_box(folder: Path) -> AsyncIterator[Box]:
         yield Box(server, line, clock, folder / "data")
 
 
+@pytest.mark.protocol("2.18", "2.19", "5.49")
 async def test_a_ticket_opens_one_connection(box: Box) -> None:
     ticket = await box.ticket(box.token())
     assert [await box.knock(f"ticket={ticket}") for _ in range(3)] == [0, 4401, 4401]
@@ -83,12 +84,14 @@ async def test_of_many_that_come_at_once_one_gets_in(box: Box) -> None:
     assert sorted(codes) == [0] + [4401] * 19
 
 
+@pytest.mark.protocol("2.18", "5.49")
 async def test_it_says_when_it_ends(box: Box) -> None:
     answer = await box.line.ask("POST", "/members/tickets", bearer(box.token()), {})
     assert set(answer.json) == {"ticket", "expiresAt"}
     assert answer.json["expiresAt"] == box.clock.now() + LIFE
 
 
+@pytest.mark.protocol("2.18")
 async def test_it_is_good_for_30_seconds(box: Box) -> None:
     token = box.token()
     for after, code in ((0, 0), (LIFE - 1, 0), (LIFE, 4401), (LIFE * 100, 4401)):
@@ -97,6 +100,7 @@ async def test_it_is_good_for_30_seconds(box: Box) -> None:
         assert await box.knock(f"ticket={ticket}") == code
 
 
+@pytest.mark.protocol("2.18")
 async def test_it_shares_the_end_of_its_token(box: Box) -> None:
     ends = box.clock.now() + 10_000
     answer = await box.line.ask("POST", "/members/tickets", bearer(box.token(expires_at=ends)), {})
@@ -118,6 +122,7 @@ async def test_it_ends_when_its_token_is_revoked(box: Box) -> None:
     assert await box.knock(f"ticket={unused}") == 4401
 
 
+@pytest.mark.protocol("2.18")
 async def test_it_has_the_rights_of_its_token(box: Box) -> None:
     each: list[tuple[Right, int, int]] = [("fetch", 0, 4403), ("work", 4403, 0), ("post", 4403, 4403), ("admin", 0, 0)]
     for right, monitor, work in each:
@@ -166,6 +171,7 @@ async def test_it_gives_no_further_tickets_and_no_requests(box: Box) -> None:
         assert answer.status == 401
 
 
+@pytest.mark.protocol("2.29")
 async def test_who_takes_many_takes_none_of_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token may have so many that wait, on each queue; one that is used or over makes place for another."""
     monkeypatch.setattr(access, "MOST_TICKETS", 3)

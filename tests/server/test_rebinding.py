@@ -91,6 +91,7 @@ async def ask(line: Line, host: str, method: str, path: str, *more: str) -> Answ
     return await line.say("\r\n".join([*lines, "Content-Type: application/json", "", ""]).encode() + body)
 
 
+@pytest.mark.protocol("2.27")
 @pytest.mark.parametrize("more", FORWARDED)
 async def test_a_page_of_another_name_gets_nothing_of_what_is_open(more: tuple[str, ...], tmp_path: Path) -> None:
     """Nor does it learn which queues there are."""

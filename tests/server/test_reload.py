@@ -237,6 +237,7 @@ async def test_numbers_of_a_queue(tmp_path: Path) -> None:
         assert (await work.ask({"fail": {"id": second, "error": {"message": "no"}}}))["status"] == "dead"
 
 
+@pytest.mark.protocol("7.7")
 @pytest.mark.parametrize("new", ["off", "1h"])
 async def test_progress_by_of_leases_that_are_there(new: str, tmp_path: Path) -> None:
     """It is lifted without a turn after another for leases that are not over, and set for those that were given."""

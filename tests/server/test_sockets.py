@@ -53,6 +53,7 @@ def of(item_id: str, body: Message) -> Message:
     return body | ({"id": item_id} if body.get("id") == "0123456789abcdef" else {})
 
 
+@pytest.mark.protocol("0.18", "5.79", "7.10")
 async def test_a_work_message_with_a_wrong_member_is_refused_once_and_changes_nothing(server: TestServer) -> None:
     tried = 0
     async with held(server) as (work, item_id):
@@ -93,6 +94,7 @@ async def test_what_stands_behind_a_verb_is_an_object(verb: str, server: TestSer
             assert (answer["type"], answer["code"]) == ("error", "bad-message"), value
 
 
+@pytest.mark.protocol("0.12", "4.77")
 @pytest.mark.parametrize("kind", ["work", "monitor"])
 async def test_what_is_no_message_is_an_error_and_the_socket_lives(kind: str, server: TestServer) -> None:
     async with raw_socket(f"{server.ws_url}/demo/{kind}") as socket:
@@ -125,6 +127,7 @@ async def test_what_is_no_message_is_an_error_and_the_socket_lives(kind: str, se
         assert "ref" not in await socket.ask({"hello": {}, "ref": None})
 
 
+@pytest.mark.protocol("4.74")
 @pytest.mark.parametrize("kind", ["work", "monitor"])
 async def test_a_batch_has_bounds_and_no_batch_in_it(kind: str, server: TestServer) -> None:
     async with raw_socket(f"{server.ws_url}/demo/{kind}") as socket:
@@ -147,6 +150,7 @@ async def test_a_batch_has_bounds_and_no_batch_in_it(kind: str, server: TestServ
         assert (await socket.ask({"hello": {}, "ref": "next"}))["ref"] == "next"
 
 
+@pytest.mark.protocol("3.5", "3.36")
 async def test_ids_to_watch_have_bounds_and_what_is_none_is_ignored(server: TestServer) -> None:
     async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor:
         item_id = (await monitor.ask({"post": {"item": 1}}))["id"]
@@ -163,6 +167,7 @@ async def test_ids_to_watch_have_bounds_and_what_is_none_is_ignored(server: Test
         assert len(server.engine("demo").hub) == 1
 
 
+@pytest.mark.protocol("3.36", "3.37")
 async def test_the_limit_of_subscriptions_leaves_what_was_there(server: TestServer) -> None:
     async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor, raw_socket(f"{server.ws_url}/demo/work") as work:
         item_id = (await monitor.ask({"post": {"item": 1, "subscribe": True}}))["id"]
@@ -177,6 +182,7 @@ async def test_the_limit_of_subscriptions_leaves_what_was_there(server: TestServ
         assert (await monitor.hear())["status"] == "finished"
 
 
+@pytest.mark.protocol("5.78", "5.79", "5.80", "5.81")
 async def test_what_was_accepted_can_be_handed_out_and_shown(server: TestServer) -> None:
     """The largest item, checkpoint and result: no message is larger than `maxMessageBytes`, with a batch or without."""
     largest = "x" * (1_048_576 - 131_072 - 2)
@@ -201,6 +207,7 @@ async def test_what_was_accepted_can_be_handed_out_and_shown(server: TestServer)
             assert json.loads(frame.data)["id"] == item_id
 
 
+@pytest.mark.protocol("4.38", "5.70")
 async def test_larger_claims_are_cut_and_ended_by_empty(server: TestServer) -> None:
     async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor, raw_socket(f"{server.ws_url}/demo/work") as work:
         for _ in range(2):
@@ -213,6 +220,7 @@ async def test_larger_claims_are_cut_and_ended_by_empty(server: TestServer) -> N
         assert (await work.ask({"hello": {}}))["type"] == "hello"
 
 
+@pytest.mark.protocol("2.16")
 @pytest.mark.parametrize(
     ("path", "user", "code"),
     [

@@ -34,6 +34,7 @@ async def post(http: httpx.AsyncClient, item: object) -> str:
 # ── A planned stop ──
 
 
+@pytest.mark.protocol("6.5", "6.8", "6.11", "6.12")
 async def test_a_stop_with_clients_of_every_kind(tmp_path: Path) -> None:
     """Idle, busy, waiting, never reading, never answering, and over HTTP: it ends in time, and nothing is requeued."""
     async with server_process(tmp_path, open_queue()) as server, client(server) as http, AsyncExitStack() as stack:
@@ -118,6 +119,7 @@ async def test_a_stop_without_clients_is_quick(number: signal.Signals, tmp_path:
         assert server.output.count(b" stopped") == 1
 
 
+@pytest.mark.protocol("6.10")
 async def test_reports_under_way_are_let_in(tmp_path: Path) -> None:
     """What was said before the stop is answered before the close; what was answered is there after the start."""
     async with server_process(tmp_path, open_queue()) as server:
@@ -138,6 +140,7 @@ async def test_reports_under_way_are_let_in(tmp_path: Path) -> None:
                 assert (await http.get(f"/demo/items/{item_id}")).json()["status"] == "finished"
 
 
+@pytest.mark.protocol("6.14", "6.15")
 async def test_what_nobody_resumes_comes_back_after_the_grace_at_no_charge(tmp_path: Path) -> None:
     toml = '[server]\nresume_grace = "200ms"\n' + open_queue()
     async with server_process(tmp_path, toml) as server:

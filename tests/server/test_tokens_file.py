@@ -77,6 +77,7 @@ async def an_office(folder: Path) -> AsyncIterator[Office]:
             yield Office(server, line, folder / "data", log)
 
 
+@pytest.mark.protocol("2.28")
 @pytest.mark.parametrize("how", FAULTS)
 async def test_while_there_is_none_nobody_comes_in_and_nobody_is_thrown_out(how: str, office: Office) -> None:
     """Neither with a token nor with a ticket: either may have been revoked. What is open to anyone stays so."""

@@ -67,6 +67,7 @@ async def scene(folder: Path, toml: str = TOML) -> AsyncIterator[Scene]:
         yield Scene(server, line, stack)
 
 
+@pytest.mark.protocol("2.21")
 async def test_the_life_of_anothers_item_is_not_there(tmp_path: Path) -> None:
     """Pending, claimed, with progress, failed, requeued, finished: nothing by request, nothing is pushed, ever."""
     async with scene(tmp_path) as on:
@@ -146,6 +147,7 @@ async def test_a_user_sees_its_own_with_each_of_its_tokens(tmp_path: Path) -> No
             assert hidden.status == 404, "its user may work, this token may not"
 
 
+@pytest.mark.protocol("2.24")
 @pytest.mark.parametrize("user", ["worker", "root"])
 async def test_who_works_or_administers_sees_all(user: str, tmp_path: Path) -> None:
     async with scene(tmp_path) as on:

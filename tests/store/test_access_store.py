@@ -61,6 +61,7 @@ def test_every_secret_and_id_is_another(tokens: AccessStore) -> None:
     assert all(secret.startswith("lw_") and len(secret) == len("lw_") + 43 for _, secret in made)
 
 
+@pytest.mark.protocol("2.6")
 def test_the_secret_is_nowhere_in_the_folder(tokens: AccessStore) -> None:
     _, secret = add(tokens)
     written = b"".join(path.read_bytes() for path in tokens.path.parent.iterdir())
@@ -113,6 +114,7 @@ def test_one_that_was_revoked_here_is_gone_after_a_refresh_too(tokens: AccessSto
     assert tokens.find(secret, NOW) is None
 
 
+@pytest.mark.protocol("2.3")
 def test_it_ends_at_its_time(tokens: AccessStore) -> None:
     token, secret = add(tokens, expires_at=NOW + 10)
     assert tokens.find(secret, NOW + 9) == token

@@ -187,6 +187,7 @@ class Side:
         for who in list(self.sockets):
             self.drop(who)
         await self.turn()
+        self._heard.clear()  # Claims that waited for space were ended; those that asked are gone.
         await self._store.close()
 
     async def crash(self) -> None:

@@ -49,6 +49,7 @@ def caller(user: str, *, queues: set[str] | None = None, only: set[Right] | None
 # ── What a caller has ──
 
 
+@pytest.mark.protocol("2.1")
 @pytest.mark.parametrize(
     ("grants", "held", "expected"),
     [
@@ -189,12 +190,14 @@ def test_a_queue_that_one_may_not_see_answers_like_one_that_is_not_there(who: Ca
 # ── Small things ──
 
 
+@pytest.mark.protocol("2.3")
 def test_a_caller_is_the_tokens_user() -> None:
     assert ANYONE.user == ""
     assert BAD.user == ""
     assert caller("alice").user == "alice"
 
 
+@pytest.mark.protocol("2.6")
 def test_only_the_sha_256_of_a_token_is_kept() -> None:
     assert hash_token("lw_secret") == hashlib.sha256(b"lw_secret").hexdigest()
 
@@ -205,11 +208,13 @@ def test_any_text_can_be_asked_for(text: str) -> None:
     assert len(hash_token(text)) == 64
 
 
+@pytest.mark.protocol("0.18")
 @pytest.mark.parametrize("name", ["alice", "box-1", "Zoë", "a b", "x" * 200])
 def test_names_of_users(name: str) -> None:
     assert is_name(name)
 
 
+@pytest.mark.protocol("0.18")
 @pytest.mark.parametrize("name", ["", "a\nb", "\x1b[31m", "x" * 201, "\u2028", "\ud800"])
 def test_what_is_no_name(name: str) -> None:
     assert not is_name(name)

@@ -46,6 +46,7 @@ def test_the_cap_bounds_a_delay_before_jitter() -> None:
     assert retry_delay(policy, 1, HIGHEST) == 4_140_000
 
 
+@pytest.mark.protocol("4.57")
 @given(st.integers(0, LONGEST_ASKED), CHANCES)
 def test_jitter_never_shortens_what_a_worker_asks_for(asked: int, chance: float) -> None:
     assert asked <= retry_delay(Backoff(), 1, chance, asked) <= math.ceil(1.15 * asked)

@@ -9,6 +9,7 @@ from leaseway_server.runtime.clock import Clock
 from support.clock import ManualClock
 
 
+@pytest.mark.protocol("0.9")
 def test_now_is_wall_time_in_milliseconds() -> None:
     before, now, after = time.time(), Clock().now(), time.time()
     assert before * 1000 - 1 <= now <= after * 1000 + 1

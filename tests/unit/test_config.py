@@ -72,6 +72,7 @@ def test_without_a_file_one_open_queue_is_served_to_this_machine() -> None:
     assert demo.grants == Grants("open", "open", "open", "open")
 
 
+@pytest.mark.protocol("1.53", "2.14")
 def test_what_a_file_does_not_say_has_its_default(write: Write) -> None:
     write(ONE_QUEUE)
     config = load_config(None)

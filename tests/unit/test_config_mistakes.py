@@ -66,6 +66,7 @@ def test_wrong_values_of_the_server(line: str, fault: str) -> None:
     assert faults(f"[server]\n{line}\n[queues.resize]") == [f"server.{key}: {fault}"]
 
 
+@pytest.mark.protocol("2.25")
 @pytest.mark.parametrize(
     ("toml", "fault"),
     [
@@ -137,12 +138,14 @@ def test_another_database_is_refused_without_showing_its_password() -> None:
     assert second == "server.listen_url: this version of Leaseway does not have this yet; take it out"
 
 
+@pytest.mark.protocol("0.7", "0.8")
 @pytest.mark.parametrize("name", ["Resize", "_health", "-x", "a.b", "é", "a b", "", "x" * 64])
 def test_names_that_no_queue_can_have(name: str) -> None:
     (fault,) = faults(f"[queues.{json.dumps(name)}]")
     assert fault.endswith(": a queue's name has at most 63 of a-z, 0-9, - and _, and begins with a letter or digit")
 
 
+@pytest.mark.protocol("0.7")
 @pytest.mark.parametrize("name", ["a", "0", "a-b_c", "x" * 63])
 def test_names_that_a_queue_can_have(name: str) -> None:
     Path("leaseway.toml").write_text(f"[queues.{name}]")

@@ -20,6 +20,7 @@ from leaseway_server.config.values import (
 )
 
 
+@pytest.mark.protocol("0.10")
 @pytest.mark.parametrize(
     ("text", "length"),
     [("0s", 0), ("500ms", 500), ("90s", 90_000), ("5m", 300_000), ("1h", 3_600_000), ("7d", 604_800_000)],

@@ -82,6 +82,7 @@ def test_what_is_no_message_is_an_error_and_the_next_one_works(
     assert talk.hears()[0]["type"] == "hello"
 
 
+@pytest.mark.protocol("0.14")
 @both
 def test_a_message_has_one_verb(open_talk: Callable[[], Talk]) -> None:
     talk = open_talk()
@@ -94,6 +95,7 @@ def test_each_socket_has_its_own_verbs() -> None:
     assert monitor().refused({"claim": {}})[0] == "bad-message"
 
 
+@pytest.mark.protocol("0.13")
 def test_members_that_are_neither_verb_nor_ref_are_ignored() -> None:
     assert len(work().says({**renewed(), "later": {"claim": {}}, "type": "renew"})) == 1
 
@@ -107,6 +109,7 @@ def test_of_two_equal_names_the_last_counts() -> None:
 # ── ref ──
 
 
+@pytest.mark.protocol("4.78")
 @pytest.mark.parametrize("ref", ["", "a" * 200, "№\n", 0, -(2**63), 2**64 - 1])
 def test_every_direct_answer_repeats_the_ref(ref: Json) -> None:
     talk = work()
@@ -171,6 +174,7 @@ def test_an_error_waits_for_the_answers_before_it() -> None:
     assert talk.session.backlog == 0
 
 
+@pytest.mark.protocol("4.27")
 def test_only_waiting_claims_are_answered_out_of_order() -> None:
     talk = work()
     waiting = talk.asks({"claim": {"waitMs": 1_000}, "ref": 1})
@@ -239,6 +243,7 @@ def test_no_batch_holds_a_batch(open_talk: Callable[[], Talk]) -> None:
     assert talk.refused({"batch": [{"batch": []}]})[0] == "bad-message"
 
 
+@pytest.mark.protocol("0.5", "4.73")
 def test_batches_are_sent_only_to_those_who_asked() -> None:
     talk = work()
     for batch in (False, True, False):
@@ -261,6 +266,7 @@ def test_one_message_is_no_batch() -> None:
     assert talk.hears() == []
 
 
+@pytest.mark.protocol("4.73", "5.80")
 @given(st.lists(st.integers(2, 60), max_size=30), st.integers(70, 200))
 def test_batches_hold_all_in_order_and_none_is_longer_than_may_be(sizes: list[int], limit: int) -> None:
     messages = [b'"' + b"x" * (size - 2) + b'"' for size in sizes]
@@ -286,6 +292,7 @@ def test_a_batch_is_split_no_earlier_than_need_be() -> None:
 # ── hello ──
 
 
+@pytest.mark.protocol("4.66")
 @both
 def test_hello_says_what_a_client_must_know(open_talk: Callable[[], Talk]) -> None:
     talk = open_talk()
@@ -329,6 +336,7 @@ def test_a_found_view_is_no_answer_that_a_worker_gets() -> None:
         talk.settle(talk.asks({"unclaim": True}), Found())
 
 
+@pytest.mark.protocol("4.19")
 def test_an_error_names_at_most_ten_faults_and_cuts_long_texts() -> None:
     schema = Schema.compile({"type": "object", "additionalProperties": {"type": "string", "maxLength": 3}})
     talk = work(replace(QUEUE, schemas=Schemas(progress=schema)))

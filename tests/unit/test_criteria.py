@@ -33,6 +33,7 @@ def matches(criteria: Json, item: Json = ITEM) -> bool:
     return Criteria.parse(criteria).matches(item)
 
 
+@pytest.mark.protocol("4.52")
 @pytest.mark.parametrize("item", [ITEM, {}, [], [1], "text", 1, 0.5, True, None])
 @pytest.mark.parametrize("criteria", [None, {}])
 def test_no_criteria_match_any_item_an_item_that_is_no_object_too(criteria: Json, item: Json) -> None:
@@ -41,6 +42,7 @@ def test_no_criteria_match_any_item_an_item_that_is_no_object_too(criteria: Json
     assert Criteria.parse(criteria) == Criteria.parse(None)
 
 
+@pytest.mark.protocol("4.42")
 @pytest.mark.parametrize(
     "criteria",
     [
@@ -57,6 +59,7 @@ def test_an_object_asks_for_the_same_members_at_any_depth(criteria: Json) -> Non
     assert not Criteria.parse(criteria).matches_everything
 
 
+@pytest.mark.protocol("4.42")
 @pytest.mark.parametrize(
     "criteria",
     [
@@ -79,11 +82,13 @@ def test_an_object_of_members_matches_only_objects(item: Json) -> None:
     assert not matches({"format": {"$exists": False}}, item)
 
 
+@pytest.mark.protocol("4.43", "4.44")
 @given(SCALARS, VALUES)
 def test_a_scalar_asks_for_an_equal_value_of_the_same_type(scalar: Json, value: Json) -> None:
     assert matches({"a": scalar}, {"a": value}) == equal(scalar, value)
 
 
+@pytest.mark.protocol("4.43")
 @pytest.mark.parametrize(
     ("asked", "value", "expected"),
     [
@@ -104,6 +109,7 @@ def test_one_is_one_point_zero_and_neither_a_text_nor_true(asked: Json, value: J
     assert matches({"a": asked}, {"a": value}) == expected
 
 
+@pytest.mark.protocol("4.45")
 @given(st.lists(VALUES, max_size=4), VALUES)
 def test_an_array_asks_for_one_of_its_values(values: list[Json], value: Json) -> None:
     expected = any(equal(value, one) for one in values)
@@ -127,6 +133,7 @@ ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
+@pytest.mark.protocol("4.46")
 @given(
     st.sampled_from(sorted(ORDERS)),
     st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False),
@@ -141,16 +148,19 @@ def test_an_integer_that_no_float_can_hold_is_compared_exactly() -> None:
     assert not matches({"a": {"$lte": float(2**53)}}, {"a": 2**53 + 1})
 
 
+@pytest.mark.protocol("4.48")
 @given(st.sampled_from(sorted(ORDERS)), st.text(max_size=3), st.text(max_size=3))
 def test_strings_compare_by_code_point(operator: str, operand: str, value: str) -> None:
     points = [ord(character) for character in value], [ord(character) for character in operand]
     assert matches({"a": {operator: operand}}, {"a": value}) == ORDERS[operator](*points)
 
 
+@pytest.mark.protocol("4.48")
 def test_code_points_are_not_utf_16_units() -> None:
     assert matches({"a": {"$lt": "\U0001f600"}}, {"a": "\uffee"})
 
 
+@pytest.mark.protocol("4.47")
 @pytest.mark.parametrize("operator", sorted(ORDERS))
 @pytest.mark.parametrize("value", [True, False, None, [], [1], {}, "5"])
 def test_ordering_never_crosses_types(operator: str, value: Json) -> None:
@@ -164,12 +174,14 @@ def test_ordering_of_texts_never_crosses_types(operator: str, value: Json) -> No
     assert not matches({"a": {operator: "b"}}, {"a": value})
 
 
+@pytest.mark.protocol("4.47")
 @given(VALUES, VALUES)
 def test_ne_is_true_of_any_existing_member_that_is_not_equal(operand: Json, value: Json) -> None:
     assert matches({"a": {"$ne": operand}}, {"a": value}) != equal(operand, value)
     assert not matches({"a": {"$ne": operand}}, {})
 
 
+@pytest.mark.protocol("4.46")
 @given(VALUES, VALUES)
 def test_has_asks_that_the_items_array_contains_the_value(operand: Json, value: Json) -> None:
     expected = isinstance(value, list) and any(equal(operand, member) for member in value)
@@ -185,12 +197,14 @@ def test_has_examples() -> None:
     assert not matches({"format": {"$has": "j"}})
 
 
+@pytest.mark.protocol("4.50")
 @pytest.mark.parametrize("value", [None, 0, False, "", [], {}, "x"])
 def test_a_member_that_is_null_exists(value: Json) -> None:
     assert matches({"a": {"$exists": True}}, {"a": value})
     assert not matches({"a": {"$exists": False}}, {"a": value})
 
 
+@pytest.mark.protocol("4.50")
 @pytest.mark.parametrize(
     "criterion",
     [
@@ -213,12 +227,14 @@ def test_a_missing_member_does_not_match(criterion: Json) -> None:
     assert not matches({"a": criterion}, {"x": 1})
 
 
+@pytest.mark.protocol("4.50")
 def test_a_missing_member_matches_only_exists_false() -> None:
     assert matches({"a": {"$exists": False}}, {"x": 1})
     assert matches({"owner": {"a": {"$exists": False}}})
     assert not matches({"none": {"a": {"$exists": False}}})
 
 
+@pytest.mark.protocol("4.49")
 def test_an_empty_object_as_a_members_criterion_asks_for_any_object() -> None:
     assert matches({"a": {}}, {"a": {}})
     assert matches({"a": {}}, {"a": {"x": 1}})
@@ -226,6 +242,7 @@ def test_an_empty_object_as_a_members_criterion_asks_for_any_object() -> None:
     assert not any(matches({"a": {}}, {"a": other}) for other in others)
 
 
+@pytest.mark.protocol("4.46")
 def test_all_comparisons_must_hold() -> None:
     assert matches({"width": {"$gte": 640, "$lt": 641, "$ne": 640.5}})
     assert not matches({"width": {"$gte": 640, "$lt": 640}})
@@ -237,6 +254,7 @@ def test_operators_at_the_top_compare_the_item_itself() -> None:
     assert not matches({"$lt": 5}, {})
 
 
+@pytest.mark.protocol("4.53")
 def test_the_protocols_example() -> None:
     criteria: Json = {"format": ["jpg", "png"], "vramGb": {"$lte": 24}}
     assert matches(criteria, {"format": "png", "vramGb": 24, "more": 1})
@@ -244,6 +262,7 @@ def test_the_protocols_example() -> None:
     assert not matches(criteria, {"format": "png"})
 
 
+@pytest.mark.protocol("4.51")
 @pytest.mark.parametrize(
     ("criteria", "path", "message"),
     [

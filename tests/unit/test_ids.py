@@ -14,6 +14,7 @@ PINNED = ["0c9d9057ce4f4f27", "61fdc4a17117f77e", "43ee3522c9f614e0"]
 numbers = st.integers(0, 2**63 - 1)
 
 
+@pytest.mark.protocol("0.11")
 @given(numbers)
 def test_an_id_is_sixteen_hex_digits_and_leads_back(seq: int) -> None:
     item_id = IDS.id_of(seq)
@@ -33,6 +34,7 @@ def test_no_two_are_equal_and_neighbours_share_nothing() -> None:
     assert 31 < sum(bits) / len(bits) < 33, "half of the bits differ"
 
 
+@pytest.mark.protocol("0.11")
 @given(numbers, st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES).filter(lambda key: key != KEY))
 def test_another_key_gives_other_ids(seq: int, key: bytes) -> None:
     assert IdPermutation(key).id_of(seq) != IDS.id_of(seq)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +93,7 @@ def test_after_a_start_the_sockets_of_before_have_the_grace() -> None:
     assert leases.sweep_event(item) == GraceEnd(OTHERS)
 
 
+@pytest.mark.protocol("6.16")
 def test_a_lease_without_a_socket_keeps_its_end_over_a_start() -> None:
     for holder in (HTTP, NOBODY):
         item = lease(holder=holder, started_at=NOW - 1, lease_until=NOW + 1)

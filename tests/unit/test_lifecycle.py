@@ -292,6 +292,43 @@ ROWS: dict[str, tuple[Item, Event, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.protocol(
+    "1.3",
+    "1.4",
+    "1.5",
+    "1.6",
+    "1.7",
+    "1.15",
+    "1.17",
+    "1.18",
+    "1.19",
+    "1.20",
+    "1.21",
+    "1.22",
+    "1.23",
+    "1.24",
+    "1.25",
+    "1.26",
+    "1.27",
+    "1.28",
+    "1.29",
+    "1.30",
+    "1.31",
+    "1.32",
+    "1.33",
+    "1.34",
+    "1.35",
+    "1.36",
+    "1.38",
+    "1.39",
+    "1.40",
+    "1.41",
+    "1.45",
+    "3.9",
+    "3.16",
+    "4.4",
+    "4.34",
+)
 @pytest.mark.parametrize("row", ROWS)
 def test_row(row: str) -> None:
     before, event, changes = ROWS[row]
@@ -328,6 +365,7 @@ OUR_OWN = [({"pending"}, Due)]
 """What no view shows: it is no row of the protocol."""
 
 
+@pytest.mark.protocol("1.44")
 def test_the_table_has_the_protocols_rows_and_no_others() -> None:
     def names(rows: list[tuple[Any, Any]]) -> list[tuple[list[str], str]]:
         return sorted((sorted(sources), event.__name__) for sources, event in rows)
@@ -345,6 +383,7 @@ def test_each_row_of_the_table_is_tried_above() -> None:
     assert tried == {row.says for row in TABLE}
 
 
+@pytest.mark.protocol("1.3", "1.4", "1.5", "1.6", "1.7", "1.44")
 @pytest.mark.parametrize("status", sorted(TERMINAL))
 def test_what_has_ended_takes_nothing_but_mostly_a_retry(status: str) -> None:
     item = ended(status)
@@ -355,6 +394,7 @@ def test_what_has_ended_takes_nothing_but_mostly_a_retry(status: str) -> None:
     assert isinstance(apply(item, Retry(), LATER, POLICY), Refusal) == (status == "finished")
 
 
+@pytest.mark.protocol("1.44")
 @pytest.mark.parametrize("item", [pending(), held()])
 def test_what_is_open_takes_no_retry(item: Item) -> None:
     assert refused(item, Retry()).reason == "state"
@@ -367,6 +407,7 @@ def post(**options: Any) -> Item:
     return create(NewItem("1", **options), "00000000000000a1", 1, NOW, POLICY)
 
 
+@pytest.mark.protocol("1.16")
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -387,6 +428,7 @@ def test_a_post_is_due_as_asked_or_now(options: dict[str, Any], expected: dict[s
     assert {name: getattr(item, name) for name in expected} == expected
 
 
+@pytest.mark.protocol("5.58")
 @pytest.mark.parametrize("options", [{"ttl_ms": 0}, {"ttl_ms": 500, "delay_ms": 500}, {"ttl_ms": 1, "due_at": NOW + 9}])
 def test_a_post_that_is_due_at_or_after_its_end_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(BadMessage) as refusal:
@@ -394,6 +436,7 @@ def test_a_post_that_is_due_at_or_after_its_end_is_refused(options: dict[str, An
     assert refusal.value.problems[0].path == "/ttlMs"
 
 
+@pytest.mark.protocol("1.1")
 @pytest.mark.parametrize(
     ("item", "now", "claimable"),
     [

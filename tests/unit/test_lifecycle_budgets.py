@@ -30,6 +30,7 @@ DAY = 86_400_000
 # ── Charged once ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("1.21", "1.25", "1.35", "1.51")
 @pytest.mark.parametrize(
     ("story", "failures", "losses"),
     [
@@ -99,6 +100,7 @@ def releases(item: Item) -> Event:
     return Release(SOCKET, "box", item.attempts)
 
 
+@pytest.mark.protocol("1.24", "1.32", "1.52", "1.53", "1.54")
 @pytest.mark.parametrize(
     ("events", "last"),
     [
@@ -121,6 +123,7 @@ def test_budgets_are_counted_by_cause(events: list[Callable[[Item], Event]], las
     assert "dead" not in statuses[:-1]
 
 
+@pytest.mark.protocol("1.53")
 def test_a_single_loss_may_be_the_last_one() -> None:
     policy = Policy(LEASE, max_losses=1)
     item = after(held(), SocketLost(SOCKET), policy=policy)
@@ -131,6 +134,7 @@ def test_a_single_loss_may_be_the_last_one() -> None:
     assert (dead.status, orjson.loads(dead.error)["code"]) == ("dead", "poison")
 
 
+@pytest.mark.protocol("1.43")
 def test_churn_ends_what_only_goes_round() -> None:
     item = held(attempts=999, attempts_base=0)
     assert after(item, Release(SOCKET, "box", 999)).status == "pending"
@@ -156,17 +160,20 @@ def test_a_retry_gives_all_budgets_anew() -> None:
 SILENCE = Policy(LEASE, progress_by=15_000, max_losses=3)
 
 
+@pytest.mark.protocol("1.2")
 def test_a_lease_ends_at_its_time_and_not_before() -> None:
     assert refused(held(), LeaseEnd(), NOW + LEASE - 1).reason == "state"
     assert after(held(), LeaseEnd(), NOW + LEASE).ending == "lost"
 
 
+@pytest.mark.protocol("1.31", "1.57", "1.58")
 def test_a_renewal_keeps_the_lease_but_not_the_clock_of_progress() -> None:
     item = after(held(), Renew(SOCKET, "box", 1), NOW + 9_000, SILENCE)
     assert refused(item, LeaseEnd(), NOW + 14_999, SILENCE).reason == "state"
     assert after(item, LeaseEnd(), NOW + 15_000, SILENCE).ending == "lost"
 
 
+@pytest.mark.protocol("1.59")
 def test_progress_of_the_holder_starts_the_clock_of_progress_again() -> None:
     item = after(held(), Progress("1", SOCKET, "box", 1), NOW + 9_000, SILENCE)
     item = after(item, Renew(SOCKET, "box", 1), NOW + 18_000, SILENCE)
@@ -174,23 +181,27 @@ def test_progress_of_the_holder_starts_the_clock_of_progress_again() -> None:
     assert after(item, LeaseEnd(), NOW + 24_000, SILENCE).ending == "lost"
 
 
+@pytest.mark.protocol("1.59")
 def test_progress_without_a_fence_starts_no_clock() -> None:
     item = after(held(lease_until=NOW + DAY), Progress("1", OTHER, "", None), NOW + 9_000, SILENCE)
     assert after(item, LeaseEnd(), NOW + 15_000, SILENCE).ending == "lost"
 
 
+@pytest.mark.protocol("1.61")
 def test_a_resume_does_not_start_the_clock_of_progress_again() -> None:
     item = after(held(), resume(), NOW + 9_000, SILENCE)
     assert item.progress_at == NOW
     assert after(item, LeaseEnd(), NOW + 15_000, SILENCE).ending == "lost"
 
 
+@pytest.mark.protocol("1.57")
 @pytest.mark.parametrize("item", [held(lease_until=NOW + DAY), waiting_again("lost"), waiting_again("parted")])
 def test_what_was_silent_for_too_long_cannot_be_resumed(item: Item) -> None:
     assert after(item, resume(), NOW + 14_999, SILENCE).status == "processing"
     assert refused(item, resume(), NOW + 15_000, SILENCE).reason == "not-holder"
 
 
+@pytest.mark.protocol("1.60")
 def test_after_a_start_the_clock_of_progress_begins_at_the_end_of_the_grace() -> None:
     grace = NOW + DAY
     item = held(lease_until=grace + DAY)

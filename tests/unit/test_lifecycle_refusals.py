@@ -75,6 +75,7 @@ LATE: list[tuple[str, Item, Event, str]] = [
 ]
 
 
+@pytest.mark.protocol("1.11", "1.12", "1.13", "1.15", "1.44", "1.50", "4.29", "4.63", "4.64")
 @pytest.mark.parametrize(("item", "event", "reason"), [case[1:] for case in LATE], ids=[case[0] for case in LATE])
 def test_it_is_refused_and_says_why(item: Item, event: Event, reason: str) -> None:
     untouched = item.copy()
@@ -115,6 +116,7 @@ def test_what_was_never_accepted_is_no_duplicate(item: Item, event: Event) -> No
     assert not refused(item, event).duplicate
 
 
+@pytest.mark.protocol("1.14")
 def test_over_http_any_request_of_that_user_holds_the_lease() -> None:
     item = after(pending(), Claim(HTTP, "box", ""))
     assert after(item, Renew(HTTP, "box", 1)).lease_until == LATER + LEASE
@@ -127,6 +129,7 @@ def test_any_socket_with_the_number_may_end_the_attempt() -> None:
     assert after(held(), Result("1", 1)).status == "finished"
 
 
+@pytest.mark.protocol("1.65", "1.66")
 def test_a_new_claim_keeps_the_checkpoint_and_the_last_fault_until_it_is_finished() -> None:
     item = after(waiting_again("failed", progress='{"percent":40}', error=ERROR), claim())
     assert (item.progress, item.error) == ('{"percent":40}', ERROR)
@@ -134,6 +137,7 @@ def test_a_new_claim_keeps_the_checkpoint_and_the_last_fault_until_it_is_finishe
     assert (done.progress, done.error) == ('{"percent":40}', "")
 
 
+@pytest.mark.protocol("1.63")
 def test_a_requeued_item_keeps_its_place() -> None:
     item = held(rank=-5, due_at=NOW - 9)
     for event in (SocketLost(SOCKET), GraceEnd(SOCKET), Release(SOCKET, "box", 1)):
@@ -143,6 +147,7 @@ def test_a_requeued_item_keeps_its_place() -> None:
 # ── What the holder is told ─────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("4.68", "4.69", "4.70")
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
@@ -163,6 +168,7 @@ def test_the_holder_hears_of_a_loss_that_is_not_its_own_doing(event: Event, reas
     assert loss(item, after(item, event, NOW + LEASE)) == reason
 
 
+@pytest.mark.protocol("4.70")
 def test_the_holder_hears_of_a_lapse_also_where_another_has_it_already() -> None:
     item = held()
     assert loss(item, after(after(item, LeaseEnd(), NOW + LEASE), claim(OTHER))) == "lapsed"

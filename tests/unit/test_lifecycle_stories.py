@@ -3,6 +3,7 @@
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,6 +68,7 @@ def view(item: Item) -> dict[str, Any]:
     return {name: value for name, value in seen.items() if name not in ("rev", "updatedAt", "label")}
 
 
+@pytest.mark.protocol("1.9", "1.10", "1.45", "3.9")
 @given(posts, policies, stories)
 def test_any_story_keeps_the_rules(new: NewItem, policy: Policy, story: list[tuple[int, Event]]) -> None:
     now = NOW
@@ -96,5 +98,6 @@ def test_any_story_keeps_the_rules(new: NewItem, policy: Policy, story: list[tup
             assert item.failures == item.max_attempts or item.losses == policy.max_losses
 
 
+@pytest.mark.protocol("1.43")
 def test_churn_is_a_thousand() -> None:
     assert lifecycle.CHURN == 1_000, "a number of the protocol"

@@ -235,6 +235,7 @@ def test_a_pointer_may_be_escaped() -> None:
     assert told(schema, 1) == [("", "1 is not of type null")]
 
 
+@pytest.mark.protocol("8.5")
 @pytest.mark.parametrize(
     "reference",
     [
@@ -271,6 +272,7 @@ def test_a_reference_to_no_schema_is_refused(reference: str) -> None:
 # What is refused
 
 
+@pytest.mark.protocol("8.3", "8.4")
 @pytest.mark.parametrize(
     ("schema", "pointer", "message"),
     [
@@ -326,6 +328,7 @@ def test_a_loop_through_files_is_refused() -> None:
     assert "leads back to itself" in str(refusal({"items": {"$ref": "a.json"}}, files))
 
 
+@pytest.mark.protocol("8.2")
 def test_contents_are_annotations() -> None:
     schema: Json = {"contentEncoding": "base64", "contentMediaType": "application/json", "contentSchema": {"$ref": "#"}}
     assert told(schema, "{") == []

@@ -115,6 +115,7 @@ SLOW: list[tuple[str, Json, Json]] = [
 ]
 
 
+@pytest.mark.protocol("8.6")
 @pytest.mark.parametrize(("schema", "value"), [case[1:] for case in SLOW], ids=[case[0] for case in SLOW])
 def test_no_document_takes_long(schema: Json, value: Json) -> None:
     """Far more than was measured (0.06 s at most): this finds what grows too fast, on a busy machine too."""
@@ -142,6 +143,7 @@ def test_a_schema_with_which_hardly_anything_could_be_checked_is_refused(
     assert refused.value.pointer.startswith(pointer)
 
 
+@pytest.mark.protocol("8.6")
 @pytest.mark.parametrize(
     ("schema", "most", "value", "what"),
     [

@@ -40,6 +40,7 @@ def test_each_format_of_the_draft_is_asserted_or_refused() -> None:
     assert list(CASES) == list(ASSERTED)
 
 
+@pytest.mark.protocol("8.3")
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_format_that_is_not_asserted_is_refused_and_told_what_to_use(name: str) -> None:
     with pytest.raises(SchemaRefused, match=f"format {name} is not asserted: .+ Use ") as refused:
@@ -47,6 +48,7 @@ def test_a_format_that_is_not_asserted_is_refused_and_told_what_to_use(name: str
     assert refused.value.pointer == "/$defs/a~1b/items/format"
 
 
+@pytest.mark.protocol("8.3")
 @pytest.mark.parametrize("name", ["phone", "Date", "datetime", "", "é" * 10_000])
 def test_an_unknown_format_is_refused_and_told_which_are_known(name: str) -> None:
     with pytest.raises(
@@ -65,6 +67,7 @@ def test_what_is_only_named_so_is_no_format() -> None:
 # What they say
 
 
+@pytest.mark.protocol("8.7")
 @pytest.mark.parametrize("name", ASSERTED)
 def test_each_format_takes_what_its_standard_does(name: str) -> None:
     valid, invalid = CASES[name]
@@ -192,6 +195,7 @@ def test_a_format_is_seen_under_every_keyword(schema: Any, valid: Json, invalid:
 # How long a text may be
 
 
+@pytest.mark.protocol("8.7")
 @pytest.mark.parametrize(
     ("name", "head", "tail"),
     [

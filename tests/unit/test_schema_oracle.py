@@ -112,6 +112,7 @@ def oracle_of(schema: Any) -> Draft202012Validator:
     return Draft202012Validator(schema, format_checker=CHECKER)
 
 
+@pytest.mark.protocol("8.1")
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(SCHEMAS, st.lists(VALUES, min_size=6, max_size=12))
 def test_both_libraries_give_the_same_verdict(schema: dict[str, Any], values: list[Json]) -> None:
@@ -191,6 +192,7 @@ AGREED: list[tuple[Any, list[Json], list[Json]]] = [
 ]
 
 
+@pytest.mark.protocol("8.1")
 @pytest.mark.parametrize(("schema", "valid", "invalid"), AGREED)
 def test_both_libraries_agree_on_the_cases_that_matter(schema: Any, valid: list[Json], invalid: list[Json]) -> None:
     compiled, oracle = Schema.compile(schema), oracle_of(schema)

@@ -56,6 +56,7 @@ def deep(value: Json) -> dict[str, Json]:
 # ── Claims ──
 
 
+@pytest.mark.protocol("4.2", "4.67", "5.70")
 @pytest.mark.parametrize(
     ("claim", "ask"),
     [
@@ -84,6 +85,7 @@ def test_a_claim_without_any_name_has_none() -> None:
     assert command.worker == ""
 
 
+@pytest.mark.protocol("4.51")
 @pytest.mark.parametrize(
     ("claim", "path"),
     [
@@ -135,6 +137,7 @@ def test_an_item_and_an_empty() -> None:
     ]
 
 
+@pytest.mark.protocol("4.40")
 def test_an_unclaim_is_answered_by_the_ends_of_the_claims_alone() -> None:
     talk = talk_on()
     claim = talk.asks({"claim": {"waitMs": 5}, "ref": 1})
@@ -149,6 +152,7 @@ def test_an_unclaim_is_answered_by_the_ends_of_the_claims_alone() -> None:
 # ── Reports ──
 
 
+@pytest.mark.protocol("4.30")
 @pytest.mark.parametrize(
     ("message", "event"),
     [
@@ -230,6 +234,7 @@ def test_the_largest_values_are_taken() -> None:
         talk.asks(message)
 
 
+@pytest.mark.protocol("4.15")
 @pytest.mark.parametrize(
     ("message", "path"),
     [
@@ -314,6 +319,7 @@ def fence_of(talk: Talk, item_id: str = ID) -> int | None:
     return command.event.fence
 
 
+@pytest.mark.protocol("4.32")
 def test_a_report_without_a_number_has_that_of_the_sockets_claim() -> None:
     talk = talk_on()
     assert fence_of(talk) is None
@@ -347,6 +353,7 @@ def test_the_latest_claims_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 # ── Resume ──
 
 
+@pytest.mark.protocol("4.60")
 def test_a_resume() -> None:
     talk = talk_on()
     leases = [{"id": ID, "attempts": 1}, {"id": OTHER_ID, "attempts": 2}]
@@ -365,6 +372,7 @@ def test_a_resume() -> None:
     ]
 
 
+@pytest.mark.protocol("4.62")
 def test_a_resume_without_a_name_has_that_of_the_hello() -> None:
     talk = talk_on()
     talk.says({"hello": {"worker": "box-1"}})
@@ -394,6 +402,7 @@ def test_a_resume_that_is_wrong(resume: Json, code: str, path: str) -> None:
 # ── Cancel ──
 
 
+@pytest.mark.protocol("0.5")
 def test_a_loss_is_told_to_those_who_asked() -> None:
     talk = talk_on()
     session = talk.session

@@ -14,7 +14,7 @@ SOCKETS: tuple[wire.Socket, ...] = ("work", "monitor")
 @pytest.mark.parametrize("name", transcript_names())
 def test_each_line_of_a_transcript_meets_its_schema(name: str) -> None:
     head, *lines = transcripts()[name]
-    assert head.keys() <= {"title", "section", "about", "queue", "values"}
+    assert head.keys() <= {"title", "section", "about", "queue", "sentences", "values"}
     assert head["title"]
     assert head["section"]
     rehearsal = Rehearsal(head)

@@ -13,6 +13,7 @@ from support.wire import check_server
 LATER = NOW + 5_000
 
 
+@pytest.mark.protocol("1.8")
 @pytest.mark.parametrize(
     ("item", "now", "expected"),
     [
@@ -30,6 +31,7 @@ def test_label(item: Item, now: int, expected: str) -> None:
     assert label(item, now) == expected
 
 
+@pytest.mark.protocol("3.7", "3.8")
 def test_the_view_of_a_new_item() -> None:
     assert orjson.loads(encode_view(pending(), NOW)) == {
         "type": "status",
@@ -58,6 +60,7 @@ def test_the_view_of_a_new_item() -> None:
     }
 
 
+@pytest.mark.protocol("3.8")
 def test_the_view_of_an_item_with_a_past() -> None:
     item = ended(
         "finished",
@@ -97,6 +100,7 @@ def test_views_are_as_the_schema_says(item: Item) -> None:
     check_server("monitor", orjson.loads(encode_view(item, NOW)))
 
 
+@pytest.mark.protocol("4.7", "4.8")
 def test_the_item_message_carries_the_item_its_lease_and_the_checkpoint() -> None:
     item = replace(held(attempts=2), progress='{"percent":40}', meta='{"trace":"t"}')
     message = orjson.loads(encode_item(item, LEASE))

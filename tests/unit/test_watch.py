@@ -65,6 +65,7 @@ def told(messages: list[Message]) -> list[tuple[str, int]]:
 # ── Subscriptions ──
 
 
+@pytest.mark.protocol("3.13")
 def test_a_subscription_gets_the_current_state_at_once_and_then_every_change() -> None:
     monitor = Monitor()
     monitor.subscribes(pending())
@@ -75,6 +76,7 @@ def test_a_subscription_gets_the_current_state_at_once_and_then_every_change() -
     assert monitor.sees() == []
 
 
+@pytest.mark.protocol("3.11")
 def test_the_subscription_is_in_place_before_the_first_view_is_read() -> None:
     monitor = Monitor()
     exchange = monitor.asks({"subscribe": [ID, OTHER]})
@@ -113,6 +115,7 @@ def test_views_come_after_the_direct_answers_and_in_the_order_of_the_changes() -
     assert told(messages) == [(OTHER, 2), (ID, 2)]
 
 
+@pytest.mark.protocol("3.3")
 def test_an_unsubscribed_item_is_not_told_of_any_more() -> None:
     monitor = Monitor()
     monitor.subscribes(pending())
@@ -156,6 +159,7 @@ def test_ids_come_in_an_array_and_not_too_many(verb: str, ids: Json, code: str) 
     assert Monitor().refused({verb: ids})[0] == code
 
 
+@pytest.mark.protocol("3.37")
 def test_a_socket_holds_so_many_subscriptions_and_what_was_there_stays() -> None:
     monitor = Monitor()
     monitor.subscribes(pending(), pending(id=OTHER))
@@ -195,6 +199,7 @@ def test_where_each_sees_only_its_own_the_rest_does_not_exist(queue: Queue, righ
 # ── Posts ──
 
 
+@pytest.mark.protocol("5.55")
 @pytest.mark.parametrize(
     ("post", "new"),
     [
@@ -243,10 +248,12 @@ def test_a_post_is_held_against_the_queues_schema() -> None:
     monitor.asks({"post": {"item": {"width": 1}}})
 
 
+@pytest.mark.protocol("3.22")
 def test_who_may_not_post_is_told_so() -> None:
     assert Monitor(rights=["fetch"]).refused({"post": {"item": 1}}) == ("not-allowed", "", None)
 
 
+@pytest.mark.protocol("3.24", "3.26")
 def test_posted_comes_before_the_first_view_and_no_change_is_missed() -> None:
     monitor = Monitor()
     exchange = monitor.asks({"post": {"item": 1, "subscribe": True}, "ref": "p"})
@@ -264,6 +271,7 @@ def test_a_post_watches_only_where_it_asks() -> None:
     assert [message["type"] for message in monitor.sees()] == ["posted"]
 
 
+@pytest.mark.protocol("3.25")
 def test_a_post_that_failed_watches_nothing_and_gives_its_place_back() -> None:
     monitor = Monitor()
     posts = [monitor.asks({"post": {"item": 1, "subscribe": True}}) for _ in range(3)]
@@ -288,6 +296,7 @@ def test_views_are_joined_with_answers_where_the_client_asked_for_batches() -> N
     assert [message["type"] for message in batch["messages"]] == ["hello", "status", "status"]
 
 
+@pytest.mark.protocol("3.17")
 @pytest.mark.parametrize(
     ("item", "unfetched"),
     [
@@ -328,6 +337,7 @@ def a_view(rev: int) -> View:
     return View(id=ID, posted_by="", rev=rev, encoded=b"", terminal=False, unfetched=False)
 
 
+@pytest.mark.protocol("3.12", "3.14")
 @given(st.lists(st.one_of(st.tuples(st.sampled_from(["offer", "answer"]), st.integers(1, 9)), st.just(("take", 0)))))
 def test_views_never_go_back_and_the_last_one_is_always_told(story: list[tuple[str, int]]) -> None:
     watching, last, newest = WatchList(), 0, 0

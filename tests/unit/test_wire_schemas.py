@@ -200,6 +200,7 @@ def test_batches_hold_all_messages_of_their_socket() -> None:
         assert _references(wire(f"{socket}-{side}-batch")) == of_socket - {f"{socket}-{side}-batch"}
 
 
+@pytest.mark.protocol("4.21", "4.22")
 def test_codes_reasons_and_statuses_are_the_protocols() -> None:
     shared = wire("defs")["$defs"]
     codes = [

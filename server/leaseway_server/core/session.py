@@ -62,6 +62,8 @@ class WorkSession(Conversation):
             exchange.ordered = not ask.wait_ms
             self._park(exchange)
         elif verb == "unclaim":
+            if value is not True:
+                raise BadMessage("unclaim is followed by true")
             exchange.command = Withdraw(self.holder)
         elif verb == "resume":
             exchange.command = self._resume(value)
