@@ -11,13 +11,22 @@ from leaseway_server.core.access import Right, Token
 from leaseway_server.log import LimitedEvent
 
 AdminEvent: TypeAlias = Literal[
-    "admin.token_created", "admin.token_revoked", "admin.item_cancelled", "admin.config_changed"
+    "admin.token_created",
+    "admin.token_revoked",
+    "admin.item_cancelled",
+    "admin.item_retried",
+    "admin.item_changed",
+    "admin.item_deleted",
+    "admin.config_changed",
 ]
 
 _TEXTS: Final[dict[AdminEvent, str]] = {
     "admin.token_created": "a token was created",
     "admin.token_revoked": "a token was revoked",
     "admin.item_cancelled": "an administrator cancelled an item",
+    "admin.item_retried": "an administrator retried an item",
+    "admin.item_changed": "an administrator changed an item's priority or due time",
+    "admin.item_deleted": "an administrator deleted an item",
     "admin.config_changed": "the configuration was changed",
 }
 

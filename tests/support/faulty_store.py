@@ -83,6 +83,14 @@ class FaultyTurn:
         self.new_ids = turn.new_ids
         self.save = turn.save
         self.stamp = turn.stamp
+        self.delete = turn.delete
+        self.body_sizes = turn.body_sizes
+        self.key_holders = turn.key_holders
+        self.hold_keys = turn.hold_keys
+        self.end_keys = turn.end_keys
+        self.free_keys = turn.free_keys
+        self.past_keys = turn.past_keys
+        self.next_key_end = turn.next_key_end
         self.next_due = turn.next_due
         self.next_expiry = turn.next_expiry
 

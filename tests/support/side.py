@@ -129,6 +129,10 @@ class Monitor:
         """The hub has a change."""
         self.session.offer(view)
 
+    def end(self, item_id: str) -> None:
+        """A watched item is gone."""
+        self.session.end(item_id)
+
     def take(self) -> list[bytes]:
         """What is told now; ends that are told for the first time are stamped, as the socket does it."""
         frames, views = self.session.take_with_views()

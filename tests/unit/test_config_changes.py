@@ -63,6 +63,8 @@ def of(old: str, new: str) -> Changes:
         ("queues.a.progress_by", "1h"),
         ("queues.a.max_pending", 1),
         ("queues.a.visibility", "own"),
+        ("queues.a.dedupe_window", "0s"),
+        ("queues.a.max_bulk_items", 7),
         ("queues.a.access.post", ["alice"]),
         ("queues.a.access.fetch", "open"),
         ("queues.a.access.work", []),

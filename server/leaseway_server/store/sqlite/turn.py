@@ -1,7 +1,7 @@
 """One transaction of the SQLite store: the verbs of `base.Turn`, as statements of `queries.sql`."""
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import compress
 from operator import attrgetter, ne
@@ -10,6 +10,7 @@ from typing import Final
 import orjson
 
 from leaseway_server.core.ids import IdPermutation
+from leaseway_server.core.keys import Key
 from leaseway_server.core.model import START, Item, Position
 from leaseway_server.store.queries import load_queries
 from leaseway_server.store.sqlite.files import PACKAGE
@@ -80,6 +81,7 @@ class SqliteTurn:
         commit: Callable[[], Awaitable[None]],
     ) -> None:
         self._execute = connection.execute
+        self._open_blob = connection.blobopen
         self._executemany = connection.executemany
         self._ids = ids
         self._clock = clock
@@ -163,6 +165,47 @@ class SqliteTurn:
         now = self._clock()
         rows = [(now, self._ids.seq_of(item_id), rev) for item_id, rev in told]
         self._executemany(SQL["stamp"], rows)
+
+    async def delete(self, items: Collection[Item]) -> None:
+        """Nothing is left of them."""
+        rows = [(item.seq,) for item in items]
+        for table in ("item", "body", "result", "attempts"):
+            self._executemany(SQL[f"delete_{table}"], rows)
+        await self.free_keys([item for item in items if item.key])
+
+    async def body_sizes(self, items: Collection[Item]) -> dict[str, int]:
+        """How large the bodies are. A handle on a value knows that; `length()` would read all of it."""
+        return {item.id: self._body_size(item.seq) for item in items}
+
+    def _body_size(self, seq: int) -> int:
+        with self._open_blob("body", "value", seq, readonly=True) as body:
+            return len(body)
+
+    async def key_holders(self, keys: Collection[Key]) -> dict[Key, str]:
+        """Who holds these keys."""
+        rows = self._execute(SQL["key_holders"], (orjson.dumps(list(keys)).decode(),))
+        return {(poster, key): self._ids.id_of(seq) for poster, key, seq in rows}
+
+    async def hold_keys(self, holders: Mapping[Key, tuple[Item, int]]) -> None:
+        """These items hold these keys."""
+        self._executemany(SQL["hold_key"], [(*key, item.seq, until) for key, (item, until) in holders.items()])
+
+    async def end_keys(self, holders: Collection[tuple[Item, int]]) -> None:
+        """Until when they are held."""
+        rows = [(until, item.posted_by, item.key, item.seq) for item, until in holders]
+        self._executemany(SQL["end_key"], rows)
+
+    async def free_keys(self, items: Collection[Item]) -> None:
+        """Their keys are free."""
+        self._executemany(SQL["free_key"], [(item.posted_by, item.key, item.seq) for item in items])
+
+    async def past_keys(self, now: int, limit: int) -> list[Item]:
+        """Items whose key's time is over."""
+        return [self._item(row) for row in self._execute(SQL["past_keys"], (now, limit))]
+
+    async def next_key_end(self) -> int:
+        """When the next key's time is over."""
+        return self._execute(SQL["next_key_end"]).fetchone()[0] or 0
 
     async def next_due(self) -> int:
         """When the next item comes due."""
