@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import httpx
@@ -35,7 +36,9 @@ async def http(server: TestServer) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-async def posted(http: httpx.AsyncClient, body: Any, status: int = 201, **headers: str) -> Any:
+async def posted(
+    http: httpx.AsyncClient, body: Any, status: int = 201, headers: Mapping[str, str] = MappingProxyType({})
+) -> Any:
     """The answer to a post that is taken."""
     answer = await http.post("/demo/items", json=body, headers=headers)
     assert answer.status_code == status, answer.text[:500]
@@ -131,7 +134,7 @@ async def test_a_full_queue_refuses_the_whole_array_and_still_knows_its_keys(tmp
         await posted(http, {"item": 1, "key": "a"})
         refused(await http.post("/demo/items", json=[{"item": 2}, {"item": 3}]), 429, "limit")
         await posted(http, [{"item": 1, "key": "a"}, {"item": 2}])
-        await posted(http, {"item": 1}, 200, **{"idempotency-key": "a"})
+        await posted(http, {"item": 1}, 200, {"idempotency-key": "a"})
         refused(await http.post("/demo/items", json={"item": 3}), 429, "limit")
         assert await waiting(http) == [1, 2]
 
@@ -215,13 +218,13 @@ async def test_twenty_equal_posts_at_once_make_one_item(http: httpx.AsyncClient,
 
 
 async def test_the_header_is_the_same_as_the_member(http: httpx.AsyncClient) -> None:
-    first = await posted(http, {"item": 1}, **{"Idempotency-Key": "order 7"})
+    first = await posted(http, {"item": 1}, headers={"Idempotency-Key": "order 7"})
     for body, headers in (
         ({"item": 1}, {"idempotency-key": "order 7"}),
         ({"item": 1, "key": "order 7"}, {}),
         ({"item": 1, "key": "order 7"}, {"IDEMPOTENCY-KEY": "order 7"}),
     ):
-        assert (await posted(http, body, 200, **headers))["id"] == first["id"]
+        assert (await posted(http, body, 200, headers))["id"] == first["id"]
     refused(
         await http.post("/demo/items", json={"item": 1, "key": "other"}, headers={"idempotency-key": "order 7"}),
         422,
@@ -309,7 +312,7 @@ async def test_the_same_key_twice_also_after_a_restart_is_one_item_and_the_same_
             running_server(tmp_path, clock=clock) as server,
             httpx.AsyncClient(base_url=server.base_url, trust_env=False) as http,
         ):
-            answers.append(await posted(http, {"item": {"a": 1.0}}, status, **{"idempotency-key": "k"}))
+            answers.append(await posted(http, {"item": {"a": 1.0}}, status, {"idempotency-key": "k"}))
     first, *later = answers
     assert later == [first | {"duplicate": True}] * 2
 
@@ -324,8 +327,8 @@ async def test_keys_of_posters_who_see_only_their_own_are_their_own(tmp_path: Pa
         ids = []
         for user, item in (("ann", 1), ("bob", 2)):
             bearer = {"authorization": f"Bearer {server.tokens[user]}"}
-            answer = await posted(http, {"item": item, "key": "k"}, **bearer)
-            assert await posted(http, {"item": item, "key": "k"}, 200, **bearer) == answer | {"duplicate": True}
+            answer = await posted(http, {"item": item, "key": "k"}, 201, bearer)
+            assert await posted(http, {"item": item, "key": "k"}, 200, bearer) == answer | {"duplicate": True}
             ids.append(answer["id"])
         assert ids[0] != ids[1]
 
