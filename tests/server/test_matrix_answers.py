@@ -19,6 +19,9 @@ REQUESTS: Final = [
     ("HEAD", f"/items/{NONE}"),
     ("GET", f"/items/{NONE}/item"),
     ("POST", f"/items/{NONE}/cancel"),
+    ("POST", f"/items/{NONE}/retry"),
+    ("PATCH", f"/items/{NONE}"),
+    ("DELETE", f"/items/{NONE}"),
     *(("POST", f"/{verb}") for verb in ("claim", "progress", "result", "fail", "release", "renew")),
     ("POST", "/tickets"),
 ]

@@ -19,6 +19,8 @@ _SHOWN: Final = (
     *("rank", "due_at", "started_at", "finished_at", "expires_at", "meta", "max_attempts"),
 )
 """What a view shows, apart from what never changes, and from the times and numbers of the change itself."""
+FULL_SECOND: Final = 1_000
+"""Keys are swept at full seconds."""
 _SOCKETS: Final = 2
 """`Item.holder` of the first socket; below are nobody and HTTP."""
 
@@ -39,12 +41,15 @@ class Journal(Record):
         """The server has begun, perhaps again: no socket stands, and what it had not answered is unknown."""
         self.sockets.clear()
         self.claims.clear()
+        unsure = {str(spoken.value["id"]) for spoken in self._spoken.values() if spoken.verb == "delete"}
         self._spoken.clear()
+        self._keyed.clear()
         self._told.clear()
         self._answered.clear()
         self._dropped.clear()
-        self.rows = {row.id: row for row in rows}
-        assert self._posted <= self.rows.keys(), "I1: a post that was acknowledged is gone"
+        self._take_rows(rows)
+        assert self._posted - unsure <= self.rows.keys(), "I1: a post that was acknowledged is gone"
+        self._posted &= self.rows.keys()
         for name, row in self.rows.items():
             assert row.attempts - self._attempts.get(name, 0) in (0, 1), "I4"
             self._attempts[name] = row.attempts
@@ -64,9 +69,15 @@ class Journal(Record):
     def heard(self, heard: dict[Who, list[Said]], rows: Sequence[Item], now: int, *, blocked: bool) -> None:
         """The answers of the turns that were just run, and the rows after them. `blocked`: there was no space."""
         self.heard_at_last(heard, now)
-        before, self.rows = self.rows, {row.id: row for row in rows}
+        before = self.rows
+        self._take_rows(rows)
         for name in before:
-            self._check_step(before[name], self.rows[name])
+            if name in self.rows:
+                assert name not in self._deleted, "it was deleted, and is there"
+                self._check_step(before[name], self.rows[name])
+            else:
+                assert name in self._deleted, "I1: it is gone, and nobody deleted it"
+        self._check_keyed(before)
         if not blocked:  # Else a claim that waits for space may hold up the answers of its socket.
             self._check_rest(before, now)
             for forget in (self._dropped, self._unclaimed, self._resumed, self._cancels, self._ended):
@@ -76,7 +87,46 @@ class Journal(Record):
         self._blocked = blocked
         self._retried.clear()
 
+    def _take_rows(self, rows: Sequence[Item]) -> None:
+        self.rows = {row.id: row for row in rows}
+        self.named = max(self.named, *(int(name[1:]) + 1 for name in self.rows), 0)
+
     # ── What must hold ──
+
+    def _check_keyed(self, before: dict[str, Item]) -> None:
+        """What was said of a key is so, before these turns or after them."""
+        for kind, key, item, name in self._keyed:
+            of_key = [row for row in (*before.values(), *self.rows.values()) if row.key == key]
+            match kind:
+                case "new":
+                    assert name not in before, "an old item is called new"
+                    assert name in self.rows
+                    if any(row.id in before for row in of_key):
+                        SEEN["key freed and taken by another"] += 1
+                case "duplicate":
+                    assert any(row.id == name and orjson.loads(row.body) == item for row in of_key), "no duplicate"
+                case "conflict":
+                    assert any(orjson.loads(row.body) != item for row in of_key), "a conflict with nobody"
+                case "retry":
+                    own = (self.rows.get(name) or before[name]).key
+                    others = [row for row in (*before.values(), *self.rows.values()) if row.key == own]
+                    assert own
+                    assert any(row.id != name for row in others), "refused for nobody"
+            SEEN[f"key: {kind}"] += 1
+        self._keyed.clear()
+
+    def _check_keys(self, now: int) -> None:
+        """An open item holds its key, an ended one for the window, and no key is held by two."""
+        held = [row.key for row in self.rows.values() if row.held]
+        assert len(held) == len(set(held)), "two hold one key"
+        for row in self.rows.values():
+            until = max(row.posted_at + self.policy.dedupe_window, row.finished_at)
+            if not row.key:
+                assert not row.held
+            elif row.status not in _TERMINAL or now < until:
+                assert row.held, "a key was let go before its time"
+            else:
+                assert not row.held or now < until + FULL_SECOND, "a key is held past its time"
 
     def _check_results(self) -> None:
         for name, fence in self._finished.items():
@@ -153,6 +203,7 @@ class Journal(Record):
     def _check_rest(self, before: dict[str, Item], now: int) -> None:
         """What holds whenever the engine would wait for something new."""
         self._check_results()
+        self._check_keys(now)
         self._forget_answerless()
         for row in self.rows.values():
             self._check_row(row)
@@ -189,7 +240,8 @@ class Journal(Record):
         """Only the holder renews and releases. Who came to hold the item in these very turns may have done it too."""
         for name, holder in self._by_holder:
             assert (
-                before[name].holder == holder
+                name not in self.rows
+                or before[name].holder == holder
                 or name in self._resumed
                 or self.rows[name].attempts > before[name].attempts
             )
@@ -198,7 +250,7 @@ class Journal(Record):
         """Who asked for it is told that it lost an item, unless a report under its number ended the attempt."""
         holders = {socket.holder: who for who, socket in self.sockets.items() if socket.cancels}
         for name, row in before.items():
-            lost = row.holder in holders and self.rows[name].holder != row.holder
+            lost = row.holder in holders and (name not in self.rows or self.rows[name].holder != row.holder)
             if lost and name not in self._ended:
                 assert (holders[row.holder], name) in self._cancels, "an item was lost without a word"
 

@@ -21,6 +21,8 @@ RARE: Final = (
     "lease lapsed while the result was under way",
     "fail sent twice",
     "resumed after the last allowed loss",
+    "key freed and taken by another",
+    "retry refused since another holds the key",
 )
 SEEN: Counter[str] = Counter()
 """How often the rare states, and some others, were reached in this process."""
@@ -97,6 +99,11 @@ class Record:
         """Accepted reports that only a holder may make: (item, number of the socket)."""
         self._touched: set[str] = set()
         """Items of which something was accepted, or which were handed out."""
+        self.named = 0
+        """So many items have had a name; the next one is called by that number."""
+        self._deleted: set[str] = set()
+        self._keyed: list[tuple[str, str, Json, str]] = []
+        """What was said of keys: ("new", "duplicate" or "conflict", key, item, name), since the rows were last seen."""
         self._ended: set[str] = set()
         """Items whose attempt ended by a report under its number."""
 
@@ -141,7 +148,7 @@ class Record:
                 SEEN["waiting claim's socket died as its item came"] += 1
 
     def _posts_for(self, claim: OpenClaim) -> bool:
-        posts = (spoken.value for spoken in self._spoken.values() if spoken.verb == "post")
+        posts = (post for spoken in self._spoken.values() if spoken.verb == "post" for post in _posts(spoken.value))
         return any("delayMs" not in post and meets(post["item"], claim.criteria) for post in posts)
 
     # ── What is heard ──
@@ -178,9 +185,9 @@ class Record:
             case "hello":
                 assert spoken.verb == kind
             case "error":
-                self.claims.pop(ref, None)
+                self._hear_error(ref, spoken, message)
             case "posted":
-                self._posted.add(str(message["id"]))
+                self._hear_posted(spoken, message)
             case "resume-ack":
                 self._hear_resumed(who, spoken, message)
             case _:
@@ -230,6 +237,34 @@ class Record:
         assert claim.until is not None
         assert claim.until <= now or who in self._unclaimed, "a claim that ended before its time"
 
+    def _hear_posted(self, spoken: Spoken, message: Said) -> None:
+        answers = message.get("items", [message])
+        assert isinstance(answers, list)
+        for post, answer in zip(_posts(spoken.value), answers, strict=True):
+            assert isinstance(answer, dict)
+            name = str(answer["id"])
+            if "key" in post:
+                kind = "duplicate" if answer["duplicate"] else "new"
+                self._keyed.append((kind, str(post["key"]), post["item"], name))
+            else:
+                assert not answer["duplicate"]
+            assert answer["duplicate"] or name not in self._posted, "two posts, one item"
+            self._posted.add(name)
+
+    def _hear_error(self, ref: int, spoken: Spoken, message: Said) -> None:
+        self.claims.pop(ref, None)
+        if message["code"] != "conflict":
+            return
+        if spoken.verb == "retry":
+            self._keyed.append(("retry", "", None, str(spoken.value["id"])))
+            SEEN["retry refused since another holds the key"] += 1
+        else:
+            assert spoken.verb == "post"
+            posts = [post for post in _posts(spoken.value) if "key" in post]
+            assert posts, "a conflict of nothing"
+            if len(_posts(spoken.value)) == 1:
+                self._keyed.append(("conflict", str(posts[0]["key"]), posts[0]["item"], ""))
+
     def _hear_resumed(self, who: Who, spoken: Spoken, message: Said) -> None:
         socket = self.sockets.get(who)
         for lease in message["leases"]:  # type: ignore[union-attr]
@@ -273,8 +308,9 @@ class Record:
                     self._permanent.add(name)
             case "fail", False if message.get("duplicate"):
                 SEEN["fail sent twice"] += 1
-            case "retry", True:
-                self._retried.add(name)
+            case (("retry" | "delete"), True):
+                (self._retried if spoken.verb == "retry" else self._deleted).add(name)
+                self._posted -= self._deleted
         SEEN[f"{spoken.verb} {'accepted' if accepted else 'refused: ' + str(message['reason'])}"] += 1
 
     def _count_late(self, spoken: Spoken, before: Item | None, now: int) -> None:
@@ -290,6 +326,13 @@ class Record:
 def meets(item: Json, criteria: dict[str, Json]) -> bool:
     """The programs ask for equal members only."""
     return isinstance(item, dict) and all(item.get(name) == value for name, value in criteria.items())
+
+
+def _posts(value: Said) -> list[Said]:
+    """The posts of a message: of an array all, else the one that it is."""
+    array = value.get("array", [value])
+    assert isinstance(array, list)
+    return [post for post in array if isinstance(post, dict)]
 
 
 def _members(value: Json) -> dict[str, Json]:

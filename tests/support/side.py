@@ -6,15 +6,15 @@ again. Owns the translation, and nothing that judges what is heard: that is the 
 
 import shutil
 from collections import defaultdict
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
 import orjson
 
-from leaseway_server.core.commands import Change, Changed, Drop, Failed, Handed, Outcome
+from leaseway_server.core.commands import Change, Changed, Delete, Drop, Failed, Handed, Outcome
 from leaseway_server.core.conversation import Conversation
-from leaseway_server.core.events import Event
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.limits import Allowance, Allowances
 from leaseway_server.core.model import HTTP, Item
@@ -55,6 +55,10 @@ class Home(Protocol):
         """All items as they are stored, in the order of row numbers, with `body` and `result`."""
         ...
 
+    def held_keys(self) -> list[tuple[str, str, str, int]]:
+        """All keys that are held: (poster, key, id of the item, until)."""
+        ...
+
 
 class MemoryHome:
     """A dictionary. It numbers its items as its twin does, so that what is equal in order falls alike on both sides."""
@@ -74,6 +78,11 @@ class MemoryHome:
     def rows(self) -> list[Item]:
         """The disk's."""
         return [item.copy() for _, item in sorted(self._disk.rows.items())]
+
+    def held_keys(self) -> list[tuple[str, str, str, int]]:
+        """The disk's."""
+        id_of = self._twin.store.ids.id_of
+        return [(*key, id_of(seq), until) for key, (seq, until) in sorted(self._disk.keys.items())]
 
 
 class SqliteHome:
@@ -110,6 +119,11 @@ class SqliteHome:
         for item in items:
             item.body, item.result = bodies[item.seq], results.get(item.seq, "")
         return items
+
+    def held_keys(self) -> list[tuple[str, str, str, int]]:
+        """The file's."""
+        rows = self.store.connection.execute("SELECT poster, key, seq, until FROM held_key ORDER BY poster, key")
+        return [(poster, key, self.store.ids.id_of(seq), until) for poster, key, seq, until in rows]
 
 
 class Monitor:
@@ -213,16 +227,16 @@ class Side:
             change = parse_report(verb, translated, self.queue, reporter)
             self._change(who, verb, change, ref)
 
-    def administer(self, name: str, event: Event, ref: Json) -> None:
-        """A cancel or a retry."""
-        self._change("admin", type(event).__name__.lower(), Change(self._ids.get(name, name), event), ref)
+    def administer(self, verb: str, command: Change | Delete, ref: Json) -> None:
+        """A cancel, a retry, another priority or due time, a delete; `command` has the item's name for its id."""
+        self._change("admin", verb, replace(command, id=self._ids.get(command.id, command.id)), ref)
 
     def _submit(self, who: Who, session: Conversation, message: Said) -> None:
         for exchange in session.receive(orjson.dumps(swap(message, self._ids))):
             assert exchange.command is not None
             self.engine.submit(exchange.command, partial(session.settle, exchange))
 
-    def _change(self, who: Who, verb: str, change: Change, ref: Json) -> None:
+    def _change(self, who: Who, verb: str, change: Change | Delete, ref: Json) -> None:
         self.engine.submit(change, lambda outcome: self._hear(who, self._changed(verb, change, outcome, ref)))
 
     def _claimed(self, outcome: Outcome, ref: Json) -> Said:
@@ -233,7 +247,7 @@ class Side:
                 return {"type": "error", "code": error.code, "ref": ref}
         return {"type": "empty", "ref": ref}
 
-    def _changed(self, verb: str, change: Change, outcome: Outcome, ref: Json) -> Said:
+    def _changed(self, verb: str, change: Change | Delete, outcome: Outcome, ref: Json) -> Said:
         if isinstance(outcome, Failed):
             return {"type": "error", "code": outcome.error.code, "ref": ref}
         assert isinstance(outcome, Changed)
@@ -274,12 +288,17 @@ class Side:
     def rows(self) -> list[Item]:
         """All items as stored, by name; row numbers are the store's own affair and left out."""
         items = self._home.rows()
-        for item in items[len(self._names) :]:
-            name = f"#{len(self._names)}"
-            self._names[item.id], self._ids[name] = name, item.id
+        for item in items:
+            if item.id not in self._names:
+                name = f"#{len(self._names)}"
+                self._names[item.id], self._ids[name] = name, item.id
         for item in items:
             item.id, item.seq = self._names[item.id], 0
         return items
+
+    def held_keys(self) -> list[tuple[str, str, str, int]]:
+        """The keys that are held: (poster, key, name of the item, until)."""
+        return [(poster, key, self._names[item_id], until) for poster, key, item_id, until in self._home.held_keys()]
 
     def leases(self) -> dict[str, tuple[int, int]]:
         """The leases in the engine's memory, by name: (holder, when the sweep looks at it)."""
