@@ -77,7 +77,7 @@ class Journal(Record):
                 self._check_step(before[name], self.rows[name])
             else:
                 assert name in self._deleted, "I1: it is gone, and nobody deleted it"
-        self._check_keyed(before)
+        self._check_keyed(before, now)
         if not blocked:  # Else a claim that waits for space may hold up the answers of its socket.
             self._check_rest(before, now)
             for forget in (self._dropped, self._unclaimed, self._resumed, self._cancels, self._ended):
@@ -93,34 +93,41 @@ class Journal(Record):
 
     # ── What must hold ──
 
-    def _check_keyed(self, before: dict[str, Item]) -> None:
+    def _check_keyed(self, before: dict[str, Item], now: int) -> None:
         """What was said of a key is so, before these turns or after them."""
+        all_rows = [*before.values(), *self.rows.values()]
         for kind, key, item, name in self._keyed:
-            of_key = [row for row in (*before.values(), *self.rows.values()) if row.key == key]
+            holders = [row for row in all_rows if row.key == key and self._may_hold(row, now)]
             match kind:
                 case "new":
                     assert name not in before, "an old item is called new"
                     assert name in self.rows
-                    if any(row.id in before for row in of_key):
+                    if any(row.key == key for row in before.values()):
                         SEEN["key freed and taken by another"] += 1
                 case "duplicate":
-                    assert any(row.id == name and orjson.loads(row.body) == item for row in of_key), "no duplicate"
+                    assert any(row.id == name and orjson.loads(row.body) == item for row in holders), "no duplicate"
                 case "conflict":
-                    assert any(orjson.loads(row.body) != item for row in of_key), "a conflict with nobody"
+                    assert any(orjson.loads(row.body) != item for row in holders), "a conflict with nobody"
                 case "retry":
                     own = (self.rows.get(name) or before[name]).key
-                    others = [row for row in (*before.values(), *self.rows.values()) if row.key == own]
+                    holders = [row for row in all_rows if row.key == own and self._may_hold(row, now)]
                     assert own
-                    assert any(row.id != name for row in others), "refused for nobody"
+                    assert any(row.id != name for row in holders), "refused for nobody"
             SEEN[f"key: {kind}"] += 1
         self._keyed.clear()
+
+    def _may_hold(self, row: Item, now: int) -> bool:
+        return bool(row.held) and (row.status not in _TERMINAL or now < self._held_until(row))
+
+    def _held_until(self, row: Item) -> int:
+        return max(row.posted_at + self.policy.dedupe_window, row.finished_at)
 
     def _check_keys(self, now: int) -> None:
         """An open item holds its key, an ended one for the window, and no key is held by two."""
         held = [row.key for row in self.rows.values() if row.held]
         assert len(held) == len(set(held)), "two hold one key"
         for row in self.rows.values():
-            until = max(row.posted_at + self.policy.dedupe_window, row.finished_at)
+            until = self._held_until(row)
             if not row.key:
                 assert not row.held
             elif row.status not in _TERMINAL or now < until:
