@@ -97,20 +97,52 @@ class World:
 # ── Producers ──
 
 
+class Outbox:
+    """The posts of one producer, each under a key of its own, until they are answered: then they are acknowledged."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._unanswered: dict[int, Message] = {}
+
+    def unanswered(self) -> list[int]:
+        """The numbers of what was posted, perhaps in an earlier life, and not answered: it has to be posted again."""
+        return list(self._unanswered)
+
+    def write(self) -> int:
+        """A new post, by its number."""
+        number = next(self._world.numbers)
+        self._unanswered[number] = {"item": {"number": number}, "key": f"post {number}"}
+        return number
+
+    def read(self, number: int) -> Message:
+        """The body of a post."""
+        return self._unanswered[number]
+
+    def answered(self, number: int, answer: Message) -> str:
+        """The post is acknowledged. Gives the item's id."""
+        del self._unanswered[number]
+        item_id: str = answer["id"]
+        self._world.promises.post_acknowledged(item_id, number, answer["duplicate"])
+        return item_id
+
+
 class HttpProducer:
     """Posts in small bursts and looks for what it posted, in this life or in an earlier one, until all is posted."""
 
     def __init__(self, world: World, http: httpx.AsyncClient) -> None:
         self._world = world
         self._http = http
+        self._outbox = Outbox(world)
         self._mine: list[str] = []
 
     async def live(self) -> None:
         """One life."""
         world = self._world
         while not world.finishing:
-            for _ in range(world.dice.randint(1, 4) if world.wants_more or not self._mine else 0):
-                self._mine.append(await self._post())
+            numbers = self._outbox.unanswered()
+            if world.wants_more or not self._mine:
+                numbers += [self._outbox.write() for _ in range(world.dice.randint(1, 4))]
+            await self._post(numbers)
             item_id = world.dice.choice([self._mine[-1], world.dice.choice(self._mine)])
             before = world.promises.known(item_id)
             url = f"{world.base_url}/demo/items/{item_id}"
@@ -121,15 +153,17 @@ class HttpProducer:
             else:
                 world.promises.not_found(item_id)
 
-    async def _post(self) -> str:
-        number = next(self._world.numbers)
-        self._world.said()
-        answer = await self._http.post(f"{self._world.base_url}/demo/items", json={"item": {"number": number}})
-        assert answer.status_code == 201, answer.text
-        item_id: str = answer.json()["id"]
-        self._world.promises.post_acknowledged(item_id, number)
-        self._world.said()
-        return item_id
+    async def _post(self, numbers: list[int]) -> None:
+        """All in one array, or one by one."""
+        at_once = self._world.dice.random() < 0.3
+        for some in [numbers] if at_once and numbers else [[number] for number in numbers]:
+            bodies = [self._outbox.read(number) for number in some]
+            self._world.said()
+            answer = await self._http.post(f"{self._world.base_url}/demo/items", json=bodies if at_once else bodies[0])
+            assert answer.status_code in (200, 201), answer.text
+            answers = answer.json()["items"] if at_once else [answer.json()]
+            self._mine += [self._outbox.answered(*each) for each in zip(some, answers, strict=True)]
+            self._world.said()
 
 
 class MonitorProducer:
@@ -137,6 +171,7 @@ class MonitorProducer:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._outbox = Outbox(world)
         self._floor: dict[str, Facts] = {}
 
     async def live(self) -> None:
@@ -144,10 +179,11 @@ class MonitorProducer:
         world = self._world
         async with world.socket("monitor") as socket:
             await self._watch(socket)
-            waiting = 0
+            waiting = await self._post(socket, self._outbox.unanswered())
             while True:
                 if waiting == 0 and world.wants_more:
-                    waiting = await self._post(socket)
+                    many = world.dice.randint(1, 4)
+                    waiting = await self._post(socket, [self._outbox.write() for _ in range(many)])
                 waiting -= self._hear(json.loads(await socket.recv()))
 
     async def _watch(self, socket: ClientConnection) -> None:
@@ -157,21 +193,19 @@ class MonitorProducer:
         self._floor = {item_id: promises.known(item_id) for item_id in wanted}
         await socket.send(json.dumps({"subscribe": list(wanted)}))
 
-    async def _post(self, socket: ClientConnection) -> int:
-        many = self._world.dice.randint(1, 4)
-        posts = [{"item": {"number": next(self._world.numbers)}, "subscribe": True} for _ in range(many)]
-        for post in posts:
+    async def _post(self, socket: ClientConnection, numbers: list[int]) -> int:
+        for number in numbers:
             self._world.said()
-            await socket.send(json.dumps({"post": post, "ref": post["item"]["number"]}))  # type: ignore[index]  # JSON
-        return many
+            await socket.send(json.dumps({"post": self._outbox.read(number) | {"subscribe": True}, "ref": number}))
+        return len(numbers)
 
     def _hear(self, message: Message) -> int:
         """Gives 1 where a post was answered."""
         promises = self._world.promises
         if message["type"] == "posted":
             self._world.said()  # Views are no word: after a start thousands come at once, and work is to be under way.
-            promises.post_acknowledged(message["id"], message["ref"])
-            self._floor[message["id"]] = NOTHING  # As it was known when the post was sent: a worker may be quicker.
+            item_id = self._outbox.answered(message["ref"], message)
+            self._floor.setdefault(item_id, NOTHING)  # As it was known when the post was sent: a worker may be quicker.
             return 1
         assert message["type"] == "status", message
         item_id = message["id"]

@@ -58,9 +58,9 @@ class Promises:
 
     # ── What was promised ──
 
-    def post_acknowledged(self, item_id: str, number: int) -> None:
-        """A post was answered."""
-        self.counts["posts"] += 1
+    def post_acknowledged(self, item_id: str, number: int, duplicate: bool = False) -> None:
+        """A post was answered; `duplicate`: it had been done before, and that answer was lost."""
+        self.counts["posts whose first answer was lost" if duplicate else "posts"] += 1
         self._is_same(item_id, number)
         self.posted[item_id] = number
         if not self.known(item_id).end:

@@ -62,6 +62,9 @@ class Watcher:
     def offer(self, view: View) -> None:
         self.views.append(view)
 
+    def end(self, item_id: str) -> None:
+        self.views.clear()
+
 
 # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

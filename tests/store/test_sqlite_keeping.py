@@ -156,7 +156,7 @@ async def test_an_item_goes_with_all_that_belongs_to_it(store: SqliteStore) -> N
     stays, goes, went = await ended(store, end, end, end)
     async with store.turn(durable=True) as turn:
         await turn.save_attempts({(each.seq, 1): attempt(1) for each in (stays, goes, went)})
-        await turn.remove([goes, went])
+        await turn.delete([goes, went])
         assert await turn.load([stays.id, goes.id, went.id]) == {stays.id: replace(stays, body="", result="")}
         await turn.commit()
     for table in ("item", "body", "result", "attempt"):

@@ -19,7 +19,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from leaseway_server.core import lifecycle
-from leaseway_server.core.events import Cancel, Retry
+from leaseway_server.core.commands import Change, Delete
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import Item
@@ -125,6 +125,8 @@ class Driver(RuleBasedStateMachine):
         waiting = self._same([side.waiting() for side in self.sides])
         if not blocked:
             assert waiting == self.journal.waiting()
+        keys = self._same([side.held_keys() for side in self.sides])
+        assert sorted(name for _, _, name, _ in keys) == sorted(row.id for row in rows if row.held)
 
     def _same(self, both: list[Same]) -> Same:
         sqlite, memory = both
@@ -150,6 +152,14 @@ class Driver(RuleBasedStateMachine):
     def _post(self, item: Json, options: Said) -> None:
         self._say("monitor", "post", {"item": item, "subscribe": True, **options})
 
+    def _post_all(self, posts: list[Said]) -> None:
+        self._taken()
+        ref = next(self._refs)
+        array: list[Json] = [{"subscribe": True, **post} for post in posts]
+        self.journal.said("monitor", ref, "post", {"array": array})
+        for side in self.sides:
+            side.say("monitor", {"post": array, "ref": ref})
+
     def _request(self, user: str, verb: str, body: Said) -> None:
         self._taken()
         ref = next(self._refs)
@@ -157,12 +167,12 @@ class Driver(RuleBasedStateMachine):
         for side in self.sides:
             side.request(user, verb, {**body, "ref": ref})
 
-    def _administer(self, name: str, *, retry: bool) -> None:
+    def _administer(self, verb: str, command: Change | Delete) -> None:
         self._taken()
         ref = next(self._refs)
-        self.journal.said("admin", ref, "retry" if retry else "cancel", {"id": name})
+        self.journal.said("admin", ref, verb, {"id": command.id})
         for side in self.sides:
-            side.administer(name, Retry() if retry else Cancel(), ref)
+            side.administer(verb, command, ref)
 
     def _pause(self, on: bool) -> None:
         self._taken()

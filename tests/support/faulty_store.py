@@ -88,11 +88,18 @@ class FaultyTurn:
         self.save = turn.save
         self.stamp = turn.stamp
         self.outstayed = turn.outstayed
-        self.remove = turn.remove
         self.save_attempts = turn.save_attempts
         self.read_attempts = turn.read_attempts
         self.count = turn.count
         self.pause = turn.pause
+        self.delete = turn.delete
+        self.body_sizes = turn.body_sizes
+        self.key_holders = turn.key_holders
+        self.hold_keys = turn.hold_keys
+        self.end_keys = turn.end_keys
+        self.free_keys = turn.free_keys
+        self.past_keys = turn.past_keys
+        self.next_key_end = turn.next_key_end
         self.next_due = turn.next_due
         self.next_expiry = turn.next_expiry
 

@@ -23,6 +23,8 @@ _SHOWN: Final = (
 """What a view shows, apart from what never changes, and from the times and numbers of the change itself."""
 PRUNED_WITHIN: Final = 10_000
 """§7.3, in ms."""
+FULL_SECOND: Final = 1_000
+"""Keys are swept at full seconds."""
 _SOCKETS: Final = 2
 """`Item.holder` of the first socket; below are nobody and HTTP."""
 
@@ -48,13 +50,17 @@ class Journal(Record):
         self._paused = self._pausing = paused
         self.sockets.clear()
         self.claims.clear()
+        unsure = {str(spoken.value["id"]) for spoken in self._spoken.values() if spoken.verb == "delete"}
         self._spoken.clear()
+        self._keyed.clear()
         self._told.clear()
         self._answered.clear()
         self._dropped.clear()
-        before, self.rows = self.rows, {row.id: row for row in rows}
-        self._check_pruned(before, now)
-        assert self._posted <= self.rows.keys(), "I1: a post that was acknowledged is gone"
+        before = self.rows
+        self._take_rows(rows)
+        self._check_gone(before, now, unsure)
+        assert self._posted - unsure <= self.rows.keys(), "I1: a post that was acknowledged is gone"
+        self._posted &= self.rows.keys()
         for name, row in self.rows.items():
             assert row.attempts - self._attempts.get(name, 0) in (0, 1), "I4"
             self._attempts[name] = row.attempts
@@ -82,10 +88,13 @@ class Journal(Record):
         assert paused == self._pausing
         assert len(self.handed) == handed or not stays_paused, "something was handed out in a pause"
         self._paused = paused
-        before, self.rows = self.rows, {row.id: row for row in rows}
-        self._check_pruned(before, now)
+        before = self.rows
+        self._take_rows(rows)
+        self._check_gone(before, now, self._deleted)
         for name in before.keys() & self.rows.keys():
+            assert name not in self._deleted, "it was deleted, and is there"
             self._check_step(before[name], self.rows[name])
+        self._check_keyed(before, now)
         if not blocked:  # Else a claim that waits for space may hold up the answers of its socket.
             self._check_rest(before, now)
             for forget in (self._dropped, self._unclaimed, self._resumed, self._cancels, self._ended):
@@ -95,7 +104,53 @@ class Journal(Record):
         self._blocked = blocked
         self._retried.clear()
 
+    def _take_rows(self, rows: Sequence[Item]) -> None:
+        self.rows = {row.id: row for row in rows}
+        self.named = max(self.named, *(int(name[1:]) + 1 for name in self.rows), 0)
+
     # ── What must hold ──
+
+    def _check_keyed(self, before: dict[str, Item], now: int) -> None:
+        """What was said of a key is so, before these turns or after them."""
+        all_rows = [*before.values(), *self.rows.values()]
+        for kind, key, item, name in self._keyed:
+            holders = [row for row in all_rows if row.key == key and self._may_hold(row, now)]
+            match kind:
+                case "new":
+                    assert name not in before, "an old item is called new"
+                    assert name in self.rows
+                    if any(row.key == key for row in before.values()):
+                        SEEN["key freed and taken by another"] += 1
+                case "duplicate":
+                    assert any(row.id == name and orjson.loads(row.body) == item for row in holders), "no duplicate"
+                case "conflict":
+                    assert any(orjson.loads(row.body) != item for row in holders), "a conflict with nobody"
+                case "retry":
+                    own = (self.rows.get(name) or before[name]).key
+                    holders = [row for row in all_rows if row.key == own and self._may_hold(row, now)]
+                    assert own
+                    assert any(row.id != name for row in holders), "refused for nobody"
+            SEEN[f"key: {kind}"] += 1
+        self._keyed.clear()
+
+    def _may_hold(self, row: Item, now: int) -> bool:
+        return bool(row.held) and (row.status not in _TERMINAL or now < self._held_until(row))
+
+    def _held_until(self, row: Item) -> int:
+        return max(row.posted_at + self.policy.dedupe_window, row.finished_at)
+
+    def _check_keys(self, now: int) -> None:
+        """An open item holds its key, an ended one for the window, and no key is held by two."""
+        held = [row.key for row in self.rows.values() if row.held]
+        assert len(held) == len(set(held)), "two hold one key"
+        for row in self.rows.values():
+            until = self._held_until(row)
+            if not row.key:
+                assert not row.held
+            elif row.status not in _TERMINAL or now < until:
+                assert row.held, "a key was let go before its time"
+            else:
+                assert not row.held or now < until + FULL_SECOND, "a key is held past its time"
 
     def _check_results(self) -> None:
         for name, fence in self._finished.items():
@@ -135,10 +190,10 @@ class Journal(Record):
         if before.status in _TERMINAL and row.id not in self._retried:
             assert (row.status, row.rev) == (before.status, before.rev), "I5: an end that was none"
 
-    def _check_pruned(self, before: dict[str, Item], now: int) -> None:
-        """What is gone had ended, and its time was over."""
+    def _check_gone(self, before: dict[str, Item], now: int, deleted: set[str]) -> None:
+        """What is gone was deleted, or had ended and its time was over."""
         ends = self._outstay(before)
-        for name in before.keys() - self.rows.keys():
+        for name in before.keys() - self.rows.keys() - deleted:
             assert name in ends, "an item is gone that had not ended"
             assert ends[name] <= now, "an item is gone before its time"
             self._posted.discard(name)
@@ -200,6 +255,7 @@ class Journal(Record):
     def _check_rest(self, before: dict[str, Item], now: int) -> None:
         """What holds whenever the engine would wait for something new."""
         self._check_results()
+        self._check_keys(now)
         self._forget_answerless()
         for row in self.rows.values():
             self._check_row(row)

@@ -6,38 +6,43 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from leaseway_server.core.backoff import Backoff
+from leaseway_server.core.commands import Change
+from leaseway_server.core.events import Cancel, Retry
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import NOBODY
 from leaseway_server.core.retention import Keep
 from support.driver import Setting
 from support.faulty_store import Fault
+from support.key_rules import DAY, ITEMS, WINDOW, KeyRules, index, keys, now_or_later
 from support.machine_queue import QueueSteps
 from support.record import RARE, SEEN
 from support.side import GRACE, Said
 
 LEASE: Final = 10_000
 SOCKETS: Final = 4
-ITEMS: Final = 25
-DAY: Final = 86_400_000
 
 _BACKOFF: Final = Backoff(delays=(1_000, 4_000), jitter=0.5)
 KEEP: Final = Keep(fetched=2_000, finished=20_000, failed=6_000, dead=6_000, cancelled=1_000, expired=3_000)
 SETTINGS: Final = (
-    Setting(Policy(LEASE, 0, max_attempts=2, max_losses=2, backoff=_BACKOFF)),
-    Setting(Policy(LEASE, 15_000, max_attempts=3, max_losses=3, backoff=_BACKOFF)),
-    Setting(Policy(LEASE, 0, max_attempts=9, max_losses=9, backoff=_BACKOFF), slice=2, commands=3, churn=4, keep=KEEP),
+    Setting(Policy(LEASE, 0, max_attempts=2, max_losses=2, backoff=_BACKOFF, dedupe_window=WINDOW)),
+    Setting(Policy(LEASE, 15_000, max_attempts=3, max_losses=3, backoff=_BACKOFF, dedupe_window=0)),
+    Setting(
+        Policy(LEASE, 0, max_attempts=9, max_losses=9, backoff=_BACKOFF, dedupe_window=WINDOW),
+        slice=2,
+        commands=3,
+        churn=4,
+        keep=KEEP,
+    ),
 )
 
-index = st.integers(0, 99)
 users = st.sampled_from(["ann", "bob"])
 workers = st.sampled_from(["w1", "w1", "w2", ""])
-now_or_later = st.sampled_from([True, True, True, False])
 criteria = st.sampled_from([None, None, {}, {"kind": "a"}, {"kind": "b"}, {"kind": "a", "size": 1}])
 waits = st.sampled_from([0, 0, 2_000, 20_000, 60_000])
 
 
-class QueueMachine(QueueSteps):
+class QueueMachine(KeyRules, QueueSteps):
     """One program."""
 
     @initialize(setting=st.sampled_from(SETTINGS))
@@ -61,6 +66,7 @@ class QueueMachine(QueueSteps):
                 "delayMs": st.sampled_from([500, 5_000, LEASE]),
                 "ttlMs": st.sampled_from([6_000, 20_000, DAY]),
                 "maxAttempts": st.integers(1, 3),
+                "key": keys,
             },
         ),
         now=now_or_later,
@@ -170,7 +176,8 @@ class QueueMachine(QueueSteps):
             name for name, row in self.journal.rows.items() if row.status not in ("pending", "processing", "finished")
         ]
         names = ended if retry and ended else list(self.journal.rows)
-        self._administer(names[which % len(names)], retry=retry)
+        name = names[which % len(names)]
+        self._administer(*(("retry", Change(name, Retry())) if retry else ("cancel", Change(name, Cancel()))))
         self._then(now)
 
     # ── Sockets and servers that go ──
@@ -340,7 +347,7 @@ class QueueMachine(QueueSteps):
     def go_round_and_round(self, who: int, last: str) -> None:
         """An item that is claimed and given back until that is enough."""
         self._post({"kind": "e"}, {})
-        name = self._newest()
+        name = f"#{self.journal.named}"
         for number in range(1, self.journal.churn + 1):
             self._say(self._socket(who), "claim", {"criteria": {"kind": "e"}})
             self._turn()

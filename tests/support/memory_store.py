@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from leaseway_server.core.attempts import Attempt
+from leaseway_server.core.keys import Key
 from leaseway_server.core.model import Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 
@@ -18,6 +19,8 @@ class Disk:
     """What outlives a store that is gone."""
 
     rows: dict[int, Item] = field(default_factory=dict)
+    keys: dict[Key, tuple[int, int]] = field(default_factory=dict)
+    """Who holds which key, and until when (0 is open)."""
     next_seq: int = 1
     epoch: int = 0
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
@@ -64,17 +67,18 @@ class MemoryStore:
 
 
 class MemoryTurn:
-    """One transaction: `rows` are what it wrote and has not committed."""
+    """One transaction: `rows`, `gone` and `keys` are what it wrote and has not committed."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._disk = store.disk
         self._clock = store.clock
         self._id_of = store.id_of
         self._rows: dict[int, Item] = {}
-        self._removed: set[int] = set()
         self._attempts: dict[tuple[int, int], Attempt | None] = {}
         self._counts: Counter[Status] = Counter()
         self._paused = store.disk.paused
+        self._gone: set[int] = set()
+        self._keys = dict(store.disk.keys)
 
     async def load(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist."""
@@ -146,10 +150,6 @@ class MemoryTurn:
         rows.sort(key=lambda item: (item.fetched_at if which.fetched else 0, item.finished_at, item.seq))
         return [_bare(item) for item in rows[:limit]]
 
-    async def remove(self, items: Collection[Item]) -> None:
-        """These items go."""
-        self._removed.update(item.seq for item in items)
-
     async def save_attempts(self, attempts: Mapping[tuple[int, int], Attempt | None]) -> None:
         """Attempts that ended, or proved not to have."""
         self._attempts.update(attempts)
@@ -167,6 +167,42 @@ class MemoryTurn:
         """The queue is paused, or is not."""
         self._paused = on
 
+    async def delete(self, items: Collection[Item]) -> None:
+        """Nothing is left of them."""
+        self._gone |= {item.seq for item in items}
+        await self.free_keys(items)
+
+    async def body_sizes(self, items: Collection[Item]) -> dict[str, int]:
+        """How large the bodies are."""
+        return {item.id: len(self._row(item.seq).body.encode()) for item in items}
+
+    async def key_holders(self, keys: Collection[Key]) -> dict[Key, str]:
+        """Who holds these keys."""
+        return {key: self._id_of(self._keys[key][0]) for key in keys if key in self._keys}
+
+    async def hold_keys(self, holders: Mapping[Key, tuple[Item, int]]) -> None:
+        """These items hold these keys."""
+        self._keys |= {key: (item.seq, until) for key, (item, until) in holders.items()}
+
+    async def end_keys(self, holders: Collection[tuple[Item, int]]) -> None:
+        """Until when they are held."""
+        ends = {item.seq: until for item, until in holders}
+        self._keys |= {key: (seq, ends[seq]) for key, (seq, _) in self._keys.items() if seq in ends}
+
+    async def free_keys(self, items: Collection[Item]) -> None:
+        """Their keys are free."""
+        seqs = {item.seq for item in items}
+        self._keys = {key: held for key, held in self._keys.items() if held[0] not in seqs}
+
+    async def past_keys(self, now: int, limit: int) -> list[Item]:
+        """Items whose key's time is over."""
+        past = sorted((until, key, seq) for key, (seq, until) in self._keys.items() if 0 < until <= now)
+        return [_bare(self._row(seq)) for _, _, seq in past[:limit]]
+
+    async def next_key_end(self) -> int:
+        """When the next key's time is over."""
+        return min((until for _, until in self._keys.values() if until), default=0)
+
     async def next_due(self) -> int:
         """When the next item comes due."""
         return min((item.due_at for item in self._later()), default=0)
@@ -178,9 +214,10 @@ class MemoryTurn:
     async def commit(self) -> None:
         """Now it is on the disk."""
         disk = self._disk
-        disk.rows = {seq: row for seq, row in (disk.rows | self._rows).items() if seq not in self._removed}
+        disk.rows = {item.seq: item for item in self._all()}
+        disk.keys = self._keys
         attempts = disk.attempts | self._attempts
-        disk.attempts = {key: one for key, one in attempts.items() if one and key[0] not in self._removed}
+        disk.attempts = {key: one for key, one in attempts.items() if one and key[0] not in self._gone}
         disk.counts.update(self._counts)
         disk.paused = self._paused
         self._rows.clear()
@@ -189,8 +226,8 @@ class MemoryTurn:
         return self._rows.get(seq) or self._disk.rows[seq]
 
     def _all(self) -> Iterable[Item]:
-        rows = self._disk.rows | self._rows
-        return [item for seq, item in rows.items() if seq not in self._removed]
+        rows = {**self._disk.rows, **self._rows}
+        return [item for seq, item in rows.items() if seq not in self._gone]
 
     def _later(self) -> list[Item]:
         return [item for item in self._all() if item.status == "pending" and not item.ready]

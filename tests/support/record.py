@@ -24,6 +24,8 @@ RARE: Final = (
     "resumed after the last allowed loss",
     "handed out as a pause ended",
     "pruned",
+    "key freed and taken by another",
+    "retry refused since another holds the key",
 )
 SEEN: Counter[str] = Counter()
 """How often the rare states, and some others, were reached in this process."""
@@ -103,6 +105,11 @@ class Record:
         self._book = AttemptBook()
         self._pausing = False
         """Whether the queue was last said to be paused."""
+        self.named = 0
+        """So many items have had a name; the next one is called by that number."""
+        self._deleted: set[str] = set()
+        self._keyed: list[tuple[str, str, Json, str]] = []
+        """What was said of keys: ("new", "duplicate" or "conflict", key, item, name), since the rows were last seen."""
         self._ended: set[str] = set()
         """Items whose attempt ended by a report under its number."""
 
@@ -147,7 +154,7 @@ class Record:
                 SEEN["waiting claim's socket died as its item came"] += 1
 
     def _posts_for(self, claim: OpenClaim) -> bool:
-        posts = (spoken.value for spoken in self._spoken.values() if spoken.verb == "post")
+        posts = (post for spoken in self._spoken.values() if spoken.verb == "post" for post in _posts(spoken.value))
         return any("delayMs" not in post and meets(post["item"], claim.criteria) for post in posts)
 
     # ── What is heard ──
@@ -187,12 +194,12 @@ class Record:
             case "hello":
                 assert spoken.verb == kind
             case "error":
-                self.claims.pop(ref, None)
+                self._hear_error(ref, spoken, message)
             case "paused":
                 self._pausing = bool(message["on"])
                 SEEN[spoken.verb] += 1
             case "posted":
-                self._posted.add(str(message["id"]))
+                self._hear_posted(spoken, message)
             case "resume-ack":
                 self._hear_resumed(who, spoken, message)
             case _:
@@ -242,6 +249,34 @@ class Record:
         assert claim.until is not None
         assert claim.until <= now or who in self._unclaimed, "a claim that ended before its time"
 
+    def _hear_posted(self, spoken: Spoken, message: Said) -> None:
+        answers = message.get("items", [message])
+        assert isinstance(answers, list)
+        for post, answer in zip(_posts(spoken.value), answers, strict=True):
+            assert isinstance(answer, dict)
+            name = str(answer["id"])
+            if "key" in post:
+                kind = "duplicate" if answer["duplicate"] else "new"
+                self._keyed.append((kind, str(post["key"]), post["item"], name))
+            else:
+                assert not answer["duplicate"]
+            assert answer["duplicate"] or name not in self._posted, "two posts, one item"
+            self._posted.add(name)
+
+    def _hear_error(self, ref: int, spoken: Spoken, message: Said) -> None:
+        self.claims.pop(ref, None)
+        if message["code"] != "conflict":
+            return
+        if spoken.verb == "retry":
+            self._keyed.append(("retry", "", None, str(spoken.value["id"])))
+            SEEN["retry refused since another holds the key"] += 1
+        else:
+            assert spoken.verb == "post"
+            posts = [post for post in _posts(spoken.value) if "key" in post]
+            assert posts, "a conflict of nothing"
+            if len(_posts(spoken.value)) == 1:
+                self._keyed.append(("conflict", str(posts[0]["key"]), posts[0]["item"], ""))
+
     def _hear_resumed(self, who: Who, spoken: Spoken, message: Said) -> None:
         socket = self.sockets.get(who)
         for lease in message["leases"]:  # type: ignore[union-attr]
@@ -262,6 +297,14 @@ class Record:
                 SEEN["resumed after the last allowed loss"] += 1
             if socket:
                 socket.fences[name] = attempts
+
+    def _hear_steered(self, verb: str, name: str) -> None:
+        if verb == "retry":
+            self._retried.add(name)
+            self._book.doubt(name, self._attempts.get(name, 0))
+        else:
+            self._deleted.add(name)
+            self._posted.discard(name)
 
     def _hear_ack(self, spoken: Spoken, message: Said, now: int) -> None:
         name, accepted, before = str(message["id"]), message["accepted"], self.rows.get(str(message["id"]))
@@ -286,9 +329,8 @@ class Record:
                     self._permanent.add(name)
             case "fail", False if message.get("duplicate"):
                 SEEN["fail sent twice"] += 1
-            case "retry", True:
-                self._retried.add(name)
-                self._book.doubt(name, self._attempts.get(name, 0))
+            case (("retry" | "delete"), True):
+                self._hear_steered(spoken.verb, name)
         SEEN[f"{spoken.verb} {'accepted' if accepted else 'refused: ' + str(message['reason'])}"] += 1
 
     def _count_late(self, spoken: Spoken, before: Item | None, now: int) -> None:
@@ -304,6 +346,13 @@ class Record:
 def meets(item: Json, criteria: dict[str, Json]) -> bool:
     """The programs ask for equal members only."""
     return isinstance(item, dict) and all(item.get(name) == value for name, value in criteria.items())
+
+
+def _posts(value: Said) -> list[Said]:
+    """The posts of a message: of an array all, else the one that it is."""
+    array = value.get("array", [value])
+    assert isinstance(array, list)
+    return [post for post in array if isinstance(post, dict)]
 
 
 def _members(value: Json) -> dict[str, Json]:

@@ -124,8 +124,10 @@ class Rehearsal:
             case _ if is_placeholder(wanted):
                 return shown
             case dict():
-                return {key: self._sample(value, None) for key, value in wanted.items()}
+                members = shown if isinstance(shown, dict) else {}
+                return {key: self._sample(value, members.get(key)) for key, value in wanted.items()}
             case list():
-                return [self._sample(value, None) for value in wanted]
+                first = shown[0] if isinstance(shown, list) and shown else None
+                return [self._sample(value, first) for value in wanted]
             case _:
                 return wanted

@@ -6,6 +6,7 @@ again. Owns the translation, and nothing that judges what is heard: that is the 
 
 import shutil
 from collections import defaultdict
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -13,9 +14,8 @@ from typing import Final, Protocol
 import orjson
 
 from leaseway_server.core.attempts import Attempt
-from leaseway_server.core.commands import Change, Changed, Drop, Failed, Handed, Outcome, Pause
+from leaseway_server.core.commands import Change, Changed, Delete, Drop, Failed, Handed, Outcome, Pause
 from leaseway_server.core.conversation import Conversation
-from leaseway_server.core.events import Event
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.limits import Allowance, Allowances
 from leaseway_server.core.model import HTTP, Item, Status
@@ -58,6 +58,9 @@ class Home(Protocol):
 
     def attempts(self) -> dict[tuple[int, int], Attempt]:
         """All attempts as they are stored, by the item's row number and theirs."""
+
+    def held_keys(self) -> list[tuple[str, str, str, int]]:
+        """All keys that are held: (poster, key, id of the item, until)."""
         ...
 
 
@@ -83,6 +86,11 @@ class MemoryHome:
     def attempts(self) -> dict[tuple[int, int], Attempt]:
         """The disk's."""
         return dict(self._disk.attempts)
+
+    def held_keys(self) -> list[tuple[str, str, str, int]]:
+        """The disk's."""
+        id_of = self._twin.store.ids.id_of
+        return [(*key, id_of(seq), until) for key, (seq, until) in sorted(self._disk.keys.items())]
 
 
 class SqliteHome:
@@ -125,6 +133,11 @@ class SqliteHome:
         rows = self.store.connection.execute("SELECT * FROM attempt")
         return {(seq, number): Attempt(number, *rest) for seq, number, *rest in rows}
 
+    def held_keys(self) -> list[tuple[str, str, str, int]]:
+        """The file's."""
+        rows = self.store.connection.execute("SELECT poster, key, seq, until FROM held_key ORDER BY poster, key")
+        return [(poster, key, self.store.ids.id_of(seq), until) for poster, key, seq, until in rows]
+
 
 class Monitor:
     """A monitor socket that watches all that it posted."""
@@ -142,6 +155,10 @@ class Monitor:
     def offer(self, view: View) -> None:
         """The hub has a change."""
         self.session.offer(view)
+
+    def end(self, item_id: str) -> None:
+        """A watched item is gone."""
+        self.session.end(item_id)
 
     def take(self) -> list[bytes]:
         """What is told now; ends that are told for the first time are stamped, as the socket does it."""
@@ -225,16 +242,16 @@ class Side:
             change = parse_report(verb, translated, self.queue, reporter)
             self._change(who, verb, change, ref)
 
-    def administer(self, name: str, event: Event, ref: Json) -> None:
-        """A cancel or a retry."""
-        self._change("admin", type(event).__name__.lower(), Change(self._ids.get(name, name), event), ref)
+    def administer(self, verb: str, command: Change | Delete, ref: Json) -> None:
+        """A cancel, a retry, another priority or due time, a delete; `command` has the item's name for its id."""
+        self._change("admin", verb, replace(command, id=self._ids.get(command.id, command.id)), ref)
 
     def pause(self, on: bool, ref: Json) -> None:
         """The queue is paused, or is not any more."""
 
         def paused(outcome: Outcome) -> None:
-            failed = isinstance(outcome, Failed)
-            self._hear("admin", {"type": "error" if failed else "paused", "on": on, "ref": ref})
+            said = {"type": "error", "code": outcome.error.code} if isinstance(outcome, Failed) else {"type": "paused"}
+            self._hear("admin", {**said, "on": on, "ref": ref})
 
         self.engine.submit(Pause(on), paused)
 
@@ -243,7 +260,7 @@ class Side:
             assert exchange.command is not None
             self.engine.submit(exchange.command, partial(session.settle, exchange))
 
-    def _change(self, who: Who, verb: str, change: Change, ref: Json) -> None:
+    def _change(self, who: Who, verb: str, change: Change | Delete, ref: Json) -> None:
         self.engine.submit(change, lambda outcome: self._hear(who, self._changed(verb, change, outcome, ref)))
 
     def _claimed(self, outcome: Outcome, ref: Json) -> Said:
@@ -254,7 +271,7 @@ class Side:
                 return {"type": "error", "code": error.code, "ref": ref}
         return {"type": "empty", "ref": ref}
 
-    def _changed(self, verb: str, change: Change, outcome: Outcome, ref: Json) -> Said:
+    def _changed(self, verb: str, change: Change | Delete, outcome: Outcome, ref: Json) -> Said:
         if isinstance(outcome, Failed):
             return {"type": "error", "code": outcome.error.code, "ref": ref}
         assert isinstance(outcome, Changed)
@@ -303,6 +320,10 @@ class Side:
         for item in items:
             item.id, item.seq = self._names[item.id], 0
         return items
+
+    def held_keys(self) -> list[tuple[str, str, str, int]]:
+        """The keys that are held: (poster, key, name of the item, until)."""
+        return [(poster, key, self._names[item_id], until) for poster, key, item_id, until in self._home.held_keys()]
 
     def leases(self) -> dict[str, tuple[int, int]]:
         """The leases in the engine's memory, by name: (holder, when the sweep looks at it)."""

@@ -74,7 +74,9 @@ def types(socket: Socket) -> frozenset[str]:
 def check_request(method: str, path: str, body: Any) -> None:
     """Hold an HTTP body against its schema. `path` is what follows the queue's name: `/items`, `/claim`."""
     if method == "POST" and path == "/items":
-        check_http("post", body)
+        check_http("post-all" if isinstance(body, list) else "post", body)
+    elif method == "PATCH":
+        check_http("patch", body)
     elif method == "POST" and path.removeprefix("/") in WORK_REQUESTS:
         check_http(path.removeprefix("/"), body)
 
@@ -97,12 +99,12 @@ def answer_schema(method: str, path: str, status: int, body: Any) -> str | None:
     if path.removeprefix("/") in WORK_REQUESTS:
         return f"work-server-{body.get('type')}"
     if method == "POST" and path == "/items":
-        return "http-posted"
+        return "http-posted-all" if "items" in body else "http-posted"
     if method == "POST" and path == "/tickets":
         return "http-ticket"
     if re.fullmatch("/items/[^/]+/attempts", path):
         return "http-attempts"
-    if path.endswith("/cancel") or (method == "GET" and re.fullmatch("/items/[^/]+", path)):
+    if path.endswith(("/cancel", "/retry")) or (method in ("GET", "PATCH") and re.fullmatch("/items/[^/]+", path)):
         return "http-view"
     return _ANSWERS.get(path)
 

@@ -174,23 +174,19 @@ def test_everything_that_can_be_said_of_a_queue(write: Write) -> None:
     config = load_config(None)
     assert list(config.queues) == ["resize", "mail"]
     resize, mail = config.queues.values()
-    policy = Policy(90_000, 600_000, 1, 1_000, Backoff((0, 60_000), 60_000, 0.0))
-    assert resize.queue == Queue(
-        "resize", policy, max_pending=0, own_only=True, keep=Keep(0, 1_000, 2_000, 3_000, 4_000, 5_000)
-    )
+    policy = Policy(90_000, 600_000, 1, 1_000, Backoff((0, 60_000), 60_000, 0.0), 0)
+    keep = Keep(0, 1_000, 2_000, 3_000, 4_000, 5_000)
+    limits = Limits(bulk_items=10_000)
+    assert resize.queue == Queue("resize", policy, limits=limits, max_pending=0, own_only=True, keep=keep)
     assert resize.grants == Grants("users", "open", frozenset({"box", "van"}), frozenset())
-    assert resize.later == Later(("format", "size.width"), 0, 10_000)
+    assert resize.later == Later(("format", "size.width"))
     assert mail.queue == Queue("mail")
 
 
 def test_what_this_version_does_not_act_on_is_noted(write: Write) -> None:
-    write(
-        '[queues.a.keep]\ndead = "1d"\n[queues.b]\nmatch = []\ndedupe_window = "1h"\nmax_bulk_items = 5\nlease = "1h"'
-    )
+    write('[queues.a.keep]\ndead = "1d"\n[queues.b]\nmatch = []\nlease = "1h"')
     assert load_config(None).notes == (
         "leaseway.toml: queues.b.match: is read and checked, but this version does not act on it yet",
-        "leaseway.toml: queues.b.dedupe_window: is read and checked, but this version does not act on it yet",
-        "leaseway.toml: queues.b.max_bulk_items: is read and checked, but this version does not act on it yet",
     )
 
 

@@ -14,7 +14,7 @@ A_TABLE = "expected a table, that is keys of its own"
 A_SHARE = "expected a number from 0 to below 1, such as 0.15"
 TO_POST = 'expected "all" while anyone may post (access.post or access.admin is "open")'
 QUEUE_KEYS = (
-    "schemas, lease, progress_by, retry, max_pending, visibility, keep, match, dedupe_window, max_bulk_items, access"
+    "schemas, max_bulk_items, lease, progress_by, retry, dedupe_window, max_pending, visibility, keep, match, access"
 )
 
 

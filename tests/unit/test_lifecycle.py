@@ -7,6 +7,7 @@ import pytest
 
 from leaseway_server.core.errors import BadMessage
 from leaseway_server.core.events import (
+    Adjust,
     Cancel,
     Claim,
     Due,
@@ -288,6 +289,37 @@ ROWS: dict[str, tuple[Item, Event, dict[str, Any]]] = {
             "updated_at": LATER,
         },
     ),
+    "dead, its key let go · retry": (
+        ended("dead", losses=3, key="k", held=0, attempts=1),
+        Retry(),
+        {
+            "status": "pending",
+            "ready": 1,
+            "ending": "closed",
+            "losses": 0,
+            "finished_at": 0,
+            "due_at": LATER,
+            "attempts_base": 1,
+            "held": 1,
+            "updated_at": LATER,
+        },
+    ),
+    "pending · another priority": (pending(), Adjust(priority=7), {"rank": -7, "updated_at": LATER}),
+    "pending · due later": (
+        pending(expires_at=LATER + 2),
+        Adjust(due_at=LATER + 1),
+        {"due_at": LATER + 1, "ready": 0, "updated_at": LATER},
+    ),
+    "scheduled · due now": (
+        pending(ready=0, due_at=LATER + 9),
+        Adjust(priority=-1, due_at=0),
+        {"rank": 1, "due_at": LATER, "ready": 1, "updated_at": LATER},
+    ),
+    "retrying past its end · another priority": (
+        pending(ready=0, due_at=LATER + 9, expires_at=LATER + 5),
+        Adjust(priority=1),
+        {"rank": -1, "updated_at": LATER},
+    ),
     "pending, not ready · due": (pending(ready=0, due_at=LATER), Due(), {"ready": 1}),
 }
 
@@ -360,6 +392,7 @@ PROTOCOL_ROWS = [
     (OPEN, Cancel),
     (OPEN, Expire),
     (TERMINAL - {"finished"}, Retry),
+    ({"pending"}, Adjust),  # PATCH (§5)
 ]
 OUR_OWN = [({"pending"}, Due)]
 """What no view shows: it is no row of the protocol."""
@@ -389,7 +422,7 @@ def test_what_has_ended_takes_nothing_but_mostly_a_retry(status: str) -> None:
     item = ended(status)
     reports: list[Event] = [Progress("1", SOCKET, "box", 1), Renew(SOCKET, "box", 1), Result("1", 1), Result("1", None)]
     others: list[Event] = [claim(), fail(), Release(SOCKET, "box", 1), resume(), SocketLost(SOCKET), LeaseEnd()]
-    for event in [*reports, *others, GraceEnd(SOCKET), Cancel(), Expire(), Due()]:
+    for event in [*reports, *others, GraceEnd(SOCKET), Cancel(), Expire(), Due(), Adjust(priority=1)]:
         assert refused(item, event).reason in ("terminal", "not-due")
     assert isinstance(apply(item, Retry(), LATER, POLICY), Refusal) == (status == "finished")
 
@@ -398,6 +431,29 @@ def test_what_has_ended_takes_nothing_but_mostly_a_retry(status: str) -> None:
 @pytest.mark.parametrize("item", [pending(), held()])
 def test_what_is_open_takes_no_retry(item: Item) -> None:
     assert refused(item, Retry()).reason == "state"
+
+
+def test_what_a_worker_holds_is_not_adjusted() -> None:
+    assert refused(held(), Adjust(priority=1)).reason == "state"
+
+
+@pytest.mark.parametrize("adjust", [Adjust(priority=0), Adjust(due_at=NOW), Adjust(0, NOW - 1), Adjust(due_at=LATER)])
+def test_an_adjustment_to_what_is_so_already_changes_nothing(adjust: Adjust) -> None:
+    """What is due keeps its place, whatever time that has passed is asked for."""
+    item = pending()
+    assert after(item, adjust) is item
+
+
+@pytest.mark.parametrize("due_at", [LATER + 5, LATER + 6])
+def test_nobody_adjusts_a_due_time_to_the_end_of_life_or_past_it(due_at: int) -> None:
+    with pytest.raises(BadMessage) as refusal:
+        apply(pending(expires_at=LATER + 5), Adjust(priority=1, due_at=due_at), LATER, POLICY)
+    assert refusal.value.problems[0].path == "/dueAt"
+
+
+def test_what_was_seen_to_be_due_stays_so_where_the_clock_goes_back() -> None:
+    changed = after(pending(), Adjust(priority=1), NOW - 5)
+    assert (changed.rank, changed.ready, changed.due_at) == (-1, 1, NOW)
 
 
 # ── A post ──────────────────────────────────────────────────────────────────────────────────────────────────────

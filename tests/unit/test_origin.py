@@ -190,7 +190,7 @@ async def test_a_preflight_of_a_listed_page_is_answered_without_the_application(
     headers = await asked.through(sites(LISTED), page(LISTED, method="OPTIONS"))
     assert (asked.reached, asked.started["status"], asked.body) == (False, 204, b"")
     assert headers["access-control-allow-origin"] == LISTED
-    assert headers["access-control-allow-methods"] == "GET, POST"
+    assert headers["access-control-allow-methods"] == "GET, POST, PATCH, DELETE"
     assert headers["access-control-allow-headers"] == "authorization, content-type, idempotency-key"
     assert headers["vary"] == "Origin"
     assert int(headers["access-control-max-age"]) > 0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaseway_server.core.commands import Failed, Found, Post, Posted, Read
+from leaseway_server.core.commands import Failed, Found, Post, PostAll, Posted, PostedAll, Read
 from leaseway_server.core.errors import Unavailable
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import Item, NewItem
@@ -41,6 +41,10 @@ class Monitor(Talk):
     def offer(self, view: View) -> None:
         """The hub has a change."""
         self.monitor.offer(view)
+
+    def end(self, item_id: str) -> None:
+        """A watched item is gone."""
+        self.monitor.end(item_id)
 
     def changes(self, *items: Item) -> None:
         """These were committed."""
@@ -208,6 +212,7 @@ def test_where_each_sees_only_its_own_the_rest_does_not_exist(queue: Queue, righ
         ({"item": 1, "delayMs": 5, "ttlMs": 0}, NewItem("1", "ann", delay_ms=5, ttl_ms=0)),
         ({"item": 1, "dueAt": NOW, "maxAttempts": 1}, NewItem("1", "ann", due_at=NOW, max_attempts=1)),
         ({"item": 1, "meta": {"t": [1]}, "later": 1}, NewItem("1", "ann", meta='{"t":[1]}')),
+        ({"item": 1, "key": "ü" * 200}, NewItem("1", "ann", key="ü" * 200)),
     ],
 )
 def test_a_post(post: Json, new: NewItem) -> None:
@@ -218,10 +223,11 @@ def test_a_post(post: Json, new: NewItem) -> None:
     ("post", "code", "path"),
     [
         (1, "bad-message", ""),
-        ([{"item": 1}], "bad-message", ""),
+        ("x", "bad-message", ""),
         ({}, "bad-message", "/item"),
         ({"item": "x" * 999}, "too-large", "/item"),
-        ({"item": 1, "key": "k"}, "bad-message", "/key"),
+        ({"item": 1, "key": ""}, "bad-message", "/key"),
+        ({"item": 1, "key": "a\nb"}, "bad-message", "/key"),
         ({"item": 1, "priority": 101}, "bad-message", "/priority"),
         ({"item": 1, "priority": -101}, "bad-message", "/priority"),
         ({"item": 1, "priority": 1.5}, "bad-message", "/priority"),
@@ -328,6 +334,93 @@ def test_a_view_is_encoded_once_however_many_watch() -> None:
     hub.unwatch(OTHER, watchers[0])
     hub.unwatch(ID, watchers[0])
     assert len(hub) == 1
+
+
+def test_of_what_is_deleted_the_end_is_still_told_and_then_nothing() -> None:
+    monitor = Monitor()
+    monitor.subscribes(pending(), pending(id=OTHER))
+    monitor.sees()
+    monitor.changes(ended("cancelled", rev=5))
+    monitor.hub.end([ID, THIRD])
+    assert len(monitor.hub) == 1
+    assert told(monitor.sees()) == [(ID, 5)]
+    monitor.changes(ended("cancelled", rev=6))
+    assert told(monitor.sees()) == []
+    monitor.subscribes(pending(id=THIRD), pending(id=FOURTH))
+    assert told(monitor.sees()) == [(THIRD, 1), (FOURTH, 1)], "it makes room for others"
+
+
+# ── Arrays and keys ──
+
+
+def test_an_array_of_posts_is_one_command_and_has_one_answer() -> None:
+    monitor = Monitor()
+    exchange = monitor.asks({"post": [{"item": 1, "key": "k"}, {"item": 2, "priority": 3}], "ref": 7})
+    assert exchange.command == PostAll((NewItem("1", "ann", key="k"), NewItem("2", "ann", priority=3)))
+    assert monitor.monitor.heard == 2
+    first, second = Posted(pending(), duplicate=True), Posted(held(id=OTHER))
+    monitor.settle(exchange, PostedAll((first, second)))
+    answers = [
+        {"id": ID, "status": "pending", "duplicate": True},
+        {"id": OTHER, "status": "processing", "duplicate": False},
+    ]
+    assert monitor.sees() == [{"type": "posted", "items": answers, "ref": 7}]
+    assert len(monitor.hub) == 0
+
+
+def test_what_of_an_array_is_to_be_watched_counts_before_anything_is_posted() -> None:
+    monitor = Monitor()
+    posts: list[Json] = [{"item": 1, "subscribe": True}, {"item": 2}, {"item": 3, "subscribe": True}]
+    exchange = monitor.asks({"post": posts})
+    assert monitor.says({"post": posts}) == []
+    assert monitor.says({"subscribe": [THIRD, FOURTH]}) == []
+    monitor.settle(exchange, PostedAll((Posted(pending()), Posted(pending(id=OTHER)), Posted(pending(id=THIRD)))))
+    monitor.changes(pending(), pending(id=OTHER), pending(id=THIRD))
+    messages = monitor.sees()
+    assert [message.get("code", message["type"]) for message in messages[:3]] == ["posted", "limit", "limit"]
+    assert told(messages) == [(ID, 1), (THIRD, 1)]
+
+
+def test_an_array_that_is_refused_gives_its_room_back() -> None:
+    monitor = Monitor()
+    exchange = monitor.asks({"post": [{"item": 1, "subscribe": True}] * 3})
+    monitor.settle(exchange, Failed(Unavailable("no space")))
+    assert [message["code"] for message in monitor.sees()] == ["unavailable"]
+    monitor.subscribes(pending(), pending(id=OTHER), pending(id=THIRD))
+    assert len(told(monitor.sees())) == 3
+
+
+def test_a_duplicate_that_is_to_be_watched_is_read_unless_it_is_watched_already() -> None:
+    monitor = Monitor()
+    exchange = monitor.asks({"post": {"item": 1, "key": "k", "subscribe": True}})
+    monitor.settle(exchange, Posted(held(), duplicate=True))
+    assert monitor.sees() == [{"type": "posted", "id": ID, "status": "processing", "duplicate": True}]
+    (read,) = monitor.monitor.read_on()
+    assert read.command == Read((ID,))
+    monitor.settle(read, Found({ID: held()}, NOW))
+    assert told(monitor.sees()) == [(ID, 2)]
+    exchange = monitor.asks({"post": {"item": 1, "key": "k", "subscribe": True}})
+    monitor.settle(exchange, Posted(held(), duplicate=True))
+    assert monitor.monitor.read_on() == []
+    monitor.changes(held(rev=3))
+    assert told(monitor.sees()) == [(ID, 3)]
+
+
+@pytest.mark.parametrize(
+    ("posts", "code", "path"),
+    [
+        ([], "bad-message", ""),
+        ([{"item": 1}, 2], "bad-message", "/1"),
+        ([{"item": 1}, {}], "bad-message", "/1/item"),
+        ([{"item": 1, "key": ""}], "bad-message", "/0/key"),
+        ([{"item": 1}, {"item": 2, "subscribe": 1}], "bad-message", "/1/subscribe"),
+        ([{"item": 1}, {"item": {"a": "x" * 2_000}}], "too-large", "/1/item"),
+        ([{"item": 1}] * 4, "limit", ""),
+    ],
+)
+def test_an_array_of_which_one_is_wrong_is_refused_whole(posts: Json, code: str, path: str) -> None:
+    monitor = Monitor(replace(QUEUE, limits=replace(LIMITS, bulk_items=3)))
+    assert monitor.refused({"post": posts}) == (code, path, None)
 
 
 # ── Conflation ──

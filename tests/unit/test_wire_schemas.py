@@ -25,12 +25,26 @@ WORK_TYPES = {
 MONITOR_VERBS = {"hello", "batch", "subscribe", "unsubscribe", "post"}
 MONITOR_TYPES = {"hello", "batch", "error", "status", "posted"}
 HTTP = {
-    *("post", "posted", "view", "problem", "claim", "progress", "result", "fail", "release", "renew"),
+    *(
+        "post",
+        "post-all",
+        "posted",
+        "posted-all",
+        "patch",
+        "view",
+        "problem",
+        "claim",
+        "progress",
+        "result",
+        "fail",
+        "release",
+        "renew",
+    ),
     *("ticket", "health", "ready", "queue", "queues", "rates", "attempts", "paused"),
 }
 SERVER_SCHEMAS = sorted(
     {name for name in wire_names() if "-server-" in name}
-    | {f"http-{name}" for name in ("posted", "view", "problem", "ticket", "health", "ready")}
+    | {f"http-{name}" for name in ("posted", "posted-all", "view", "problem", "ticket", "health", "ready")}
     | {f"http-{name}" for name in ("queue", "queues", "rates", "attempts", "paused")}
 )
 ANY_VALUE = {"item", "progress", "result", "value"}
@@ -57,6 +71,7 @@ GOOD_FROM_CLIENTS: list[tuple[held.Socket, Any]] = [
         "monitor",
         {"post": {"item": None, "dueAt": NOW, "ttlMs": 1, "key": "ü", "meta": {}, "subscribe": True}},
     ),
+    ("monitor", {"post": [{"item": 1}, {"item": 2, "key": "k", "subscribe": False}]}),
     ("monitor", {"batch": [{"subscribe": []}, {"post": {"item": 1}}]}),
 ]
 BAD_FROM_CLIENTS: list[tuple[held.Socket, Any]] = [
@@ -101,6 +116,10 @@ BAD_FROM_CLIENTS: list[tuple[held.Socket, Any]] = [
     ("monitor", {"post": {"item": 1, "maxAttempts": 0}}),
     ("monitor", {"post": {"item": 1, "meta": []}}),
     ("monitor", {"post": {"item": 1, "subscribe": "yes"}}),
+    ("monitor", {"post": {"item": 1, "key": ""}}),
+    ("monitor", {"post": []}),
+    ("monitor", {"post": [{"item": 1}, {}]}),
+    ("monitor", {"post": [{"item": 1, "subscribe": 1}]}),
 ]
 ACK = {"type": "result-ack", "id": ID, "accepted": True, "status": "finished"}
 LATE = {"type": "result-ack", "id": ID, "accepted": False, "status": "finished", "reason": "terminal"}
@@ -132,11 +151,15 @@ GOOD_FROM_SERVER: list[tuple[held.Socket, Any]] = [
     ("monitor", VIEW),
     ("monitor", {**VIEW, "error": {"message": "m", "code": "c", "own": []}}),
     ("monitor", {"type": "posted", "id": ID, "status": "processing", "duplicate": False}),
+    ("monitor", {"type": "posted", "items": [{"id": ID, "status": "pending", "duplicate": True}], "ref": 1}),
     ("monitor", {"type": "batch", "messages": [VIEW, ERROR]}),
 ]
 BAD_FROM_SERVER: list[tuple[held.Socket, Any]] = [
     ("work", {"type": "posted", "id": ID, "status": "pending", "duplicate": False}),
     ("monitor", {"type": "empty"}),
+    ("monitor", {"type": "posted", "items": []}),
+    ("monitor", {"type": "posted", "id": ID, "items": [{"id": ID, "status": "pending", "duplicate": True}]}),
+    ("monitor", {"type": "posted", "items": [{"id": ID, "status": "pending"}]}),
     ("work", {**ACK, "reason": "fence"}),
     ("work", {**ACK, "duplicate": True}),
     ("work", {**LATE, "duplicate": False}),
@@ -261,8 +284,13 @@ def test_http_bodies() -> None:
     check_http("claim", {"waitMs": 5})
     check_request("POST", "/items", {"item": 1})
     check_request("POST", "/fail", {"id": ID, "error": {"message": "x"}})
+    check_request("POST", "/items", [{"item": 1, "key": "k"}, {"item": 2}])
+    check_request("PATCH", f"/items/{ID}", {"priority": 1})
     check_request("POST", f"/items/{ID}/cancel", "anything")
-    for path, body in (("/items", {}), ("/claim", {"waitMs": -1}), ("/renew", {})):
+    for patch in ({}, {"priority": 101}, {"dueAt": -1}, {"dueAt": 1, "meta": {}}):
+        with pytest.raises(WireError):
+            check_request("PATCH", f"/items/{ID}", patch)
+    for path, body in (("/items", {}), ("/items", []), ("/items", [{}]), ("/claim", {"waitMs": -1}), ("/renew", {})):
         with pytest.raises(WireError):
             check_request("POST", path, body)
 
@@ -271,6 +299,9 @@ def test_http_answers() -> None:
     problem = {"title": "No such item", "status": 404, "code": "not-found"}
     check_response("GET", f"/items/{ID}?waitMs=5", 200, VIEW)
     check_response("POST", f"/items/{ID}/cancel", 200, VIEW)
+    check_response("POST", f"/items/{ID}/retry", 200, VIEW)
+    check_response("PATCH", f"/items/{ID}", 200, VIEW)
+    check_response("POST", "/items", 201, wire("http-posted-all")["examples"][0])
     check_response("GET", f"/items/{ID}/item", 200, ["anything"])
     check_response("POST", "/claim", 200, {"type": "empty"})
     check_response("POST", "/claim", 200, [wire("work-server-item")["examples"][0], {"type": "empty"}])
@@ -284,6 +315,7 @@ def test_http_answers() -> None:
         partial(check_response, "POST", "/claim", 200, {"type": "posted"}),
         partial(check_response, "POST", "/claim", 200, [{"type": "empty"}, {"type": "posted"}]),
         partial(check_response, "POST", "/items", 201, VIEW),
+        partial(check_response, "POST", "/items", 201, {"items": [VIEW]}),
         partial(check_response, "GET", "/_health", 200, {"status": "ready"}),
         partial(check_response, "POST", "/tickets", 201, {"ticket": "x" * 21, "expiresAt": NOW}),
         partial(check_response, "POST", "/tickets", 201, {"ticket": "x" * 22, "expiresAt": None}),

@@ -60,7 +60,8 @@ def _merged(old: Config, new: Config, held: frozenset[str]) -> Config:
 
 
 def _bounded(config: QueueConfig, server: ServerConfig) -> QueueConfig:
-    return replace(config, queue=replace(config.queue, limits=server.message_limits))
+    limits = replace(server.message_limits, bulk_items=config.queue.limits.bulk_items)
+    return replace(config, queue=replace(config.queue, limits=limits))
 
 
 def _exposed(old: Config, new: Config) -> frozenset[str]:
@@ -95,6 +96,8 @@ def _queue_keys(config: QueueConfig) -> dict[str, object]:
         "progress_by": policy.progress_by,
         "max_pending": queue.max_pending,
         "visibility": queue.own_only,
+        "dedupe_window": policy.dedupe_window,
+        "max_bulk_items": queue.limits.bulk_items,
         **{f"access.{right}": config.grants.to(right) for right in RIGHTS},
         "retry.max_attempts": policy.max_attempts,
         "retry.max_losses": policy.max_losses,

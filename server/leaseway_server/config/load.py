@@ -7,7 +7,7 @@ nothing is read but the file and the folders of schemas that it names.
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -252,11 +252,12 @@ class _Reading:
             tables.refuse(name, QUEUE_NAME_RULE)
         table = tables.table(name)
         schemas, schema_files = self._schemas(table)
+        bulk_items = table.take("max_bulk_items", whole(1, MOST_BULK_ITEMS), server.message_limits.bulk_items)
         queue = Queue(
             name,
             self._policy(table, server),
             schemas,
-            server.message_limits,
+            replace(server.message_limits, bulk_items=bulk_items),
             max_pending=table.take("max_pending", whole(0, MOST), Queue(name).max_pending),
             own_only=table.take("visibility", shows_own, False),
             keep=_keep(table.table("keep")),
@@ -283,6 +284,7 @@ class _Reading:
             progress_by=progress_by,
             max_attempts=retry.take("max_attempts", whole(1, MOST_TRIES), default.max_attempts),
             max_losses=retry.take("max_losses", whole(1, MOST_TRIES), default.max_losses),
+            dedupe_window=table.take("dedupe_window", duration, default.dedupe_window),
             backoff=self._backoff(retry, default.backoff),
         )
         retry.close()
@@ -335,8 +337,6 @@ def _later(table: Table) -> Later:
     default = Later()
     later = Later(
         match=table.take("match", paths, default.match),
-        dedupe_window=table.take("dedupe_window", duration, default.dedupe_window),
-        max_bulk_items=table.take("max_bulk_items", whole(1, MOST_BULK_ITEMS), default.max_bulk_items),
     )
     for of in fields(Later):
         if of.name in table:

@@ -12,7 +12,6 @@ from typing import Final
 from leaseway_server.core.access import Grants
 from leaseway_server.core.limits import ServerLimits
 from leaseway_server.core.queue import Limits, Queue
-from leaseway_server.core.retention import DAY
 from leaseway_server.log import LogFormat
 
 _LIMITS: Final = Limits()
@@ -45,11 +44,9 @@ class ServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """What a queue's configuration says to later versions. `match` are dotted paths; `dedupe_window` in ms."""
+    """What a queue's configuration says to later versions. `match` are dotted paths."""
 
     match: tuple[str, ...] = ()
-    dedupe_window: int = DAY
-    max_bulk_items: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,20 @@ class Post:
 
 
 @dataclass(frozen=True, slots=True)
+class PostAll:
+    """New items, all of them or none. Outcome: `PostedAll`; what is refused is named by its index."""
+
+    news: tuple[NewItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """An item that has ended goes, with all that belongs to it. Outcome: `Changed`, with the item as it was."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """One event on one item: a report, a cancel. Outcome: `Changed`."""
 
@@ -97,14 +111,25 @@ class Pause:
     on: bool
 
 
-Command: TypeAlias = Post | Change | Ask | Withdraw | ResumeLeases | Drop | Read | Pause
+Command: TypeAlias = Post | PostAll | Delete | Change | Ask | Withdraw | ResumeLeases | Drop | Read | Pause
 
 
 @dataclass(slots=True)
 class Posted:
-    """The item as committed: `processing` where a waiting claim took it. It changes until then, and never after."""
+    """The item as committed: `processing` where a waiting claim took it. It changes until then, and never after.
+
+    `duplicate`: it was there before, under this key.
+    """
 
     item: Item
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PostedAll:
+    """Each post's answer, in the order posted."""
+
+    items: tuple[Posted, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +194,7 @@ class Failed:
     error: Refused
 
 
-Outcome: TypeAlias = Posted | Changed | Handed | Empty | Resumed | Found | Paused | Done | Failed
+Outcome: TypeAlias = Posted | PostedAll | Changed | Handed | Empty | Resumed | Found | Paused | Done | Failed
 
 Answer: TypeAlias = Callable[[Outcome], None]
 """Who is told an outcome; called once the turn is committed, and must not wait."""

@@ -7,7 +7,8 @@
     │   ├── SchemaMismatch  it does not meet the queue's JSON Schema
     │   ├── TooLarge        it is larger than the server takes
     │   ├── LimitReached    it would pass a limit of the server
-    │   │   └── TooManyAttempts  too many tokens that are not valid came from one address
+    │   │   ├── TooManyAttempts  too many tokens that are not valid came from one address
+    │   │   └── TooManyPosts     an array of more posts than are taken at once
     │   ├── Conflict        it contradicts what is there
     │   ├── Unauthorized    no valid token where one is needed
     │   ├── NotAllowed      a valid token without this right
@@ -25,7 +26,7 @@ close code for a fault that ends a socket (§6).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 MESSAGE_LIMIT = 200
 PROBLEM_LIMIT = 10
@@ -54,6 +55,11 @@ class Refused(LeasewayError):
     def __init__(self, message: str, *, path: str = "", problems: Sequence[Problem] = ()) -> None:
         super().__init__(message)
         self.problems = tuple(problems)[:PROBLEM_LIMIT] or (Problem(path, message[:MESSAGE_LIMIT]),)
+
+    def within(self, path: str) -> Self:
+        """The same refusal of a document in which what was refused stands at `path`."""
+        problems = [Problem(path + problem.path, problem.message) for problem in self.problems]
+        return type(self)(str(self), problems=problems)
 
 
 class BadJson(Refused):
@@ -97,6 +103,12 @@ class TooManyAttempts(LimitReached):
     """An address sent too many tokens that are not valid."""
 
     title = "Too many attempts"
+
+
+class TooManyPosts(LimitReached):
+    """An array has more posts than the queue takes at once."""
+
+    status = 422
 
 
 class Conflict(Refused):

@@ -113,6 +113,14 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Adjust:
+    """An administrator gives it another priority, another due time (ms since the epoch), or both; None is as it was."""
+
+    priority: int | None = None
+    due_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Due:
     """Its due time was seen to have passed."""
 
@@ -131,5 +139,6 @@ Event: TypeAlias = (
     | Cancel
     | Expire
     | Retry
+    | Adjust
     | Due
 )

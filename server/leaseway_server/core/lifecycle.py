@@ -13,6 +13,7 @@ import orjson
 from leaseway_server.core.backoff import Backoff, retry_delay
 from leaseway_server.core.errors import BadMessage
 from leaseway_server.core.events import (
+    Adjust,
     Cancel,
     Claim,
     Due,
@@ -46,6 +47,8 @@ class Policy:
     max_attempts: int = 5
     max_losses: int = 5
     backoff: Backoff = field(default_factory=Backoff)
+    dedupe_window: int = 86_400_000
+    """A key is held for so long after its post, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +97,8 @@ def create(new: NewItem, item_id: str, seq: int, now: int, policy: Policy) -> It
         meta=new.meta,
         progress="",
         error="",
-        key="",
-        held=0,
+        key=new.key,
+        held=int(bool(new.key)),
         body=new.body,
     )
 
@@ -322,7 +325,26 @@ def _retry(item: Item, _event: Retry, now: int, _policy: Policy) -> Item:
     new.error = ""
     new.finished_at = new.fetched_at = new.expires_at = 0
     new.attempts_base = item.attempts
+    new.held = int(bool(item.key))  # That no other item holds its key by now is the turn's to see.
     return _requeue(new, "closed", now, now)
+
+
+def _adjust(item: Item, event: Adjust, now: int, _policy: Policy) -> Item:
+    rank = item.rank if event.priority is None else -event.priority
+    due_at = item.due_at if event.due_at is None else _due_by_hand(item, event.due_at, now)
+    if (rank, due_at) == (item.rank, item.due_at):
+        return item
+    if due_at != item.due_at and 0 < item.expires_at <= due_at:
+        raise BadMessage("the item would be due at or after the end of its life", path="/dueAt")
+    new = _changed(item, now)
+    new.rank, new.due_at = rank, due_at
+    new.ready = int(bool(item.ready) if due_at == item.due_at else due_at <= now)
+    return new
+
+
+def _due_by_hand(item: Item, due_at: int, now: int) -> int:
+    """A time that has passed makes it due now, so that nobody gets ahead by it; what is due already keeps its place."""
+    return due_at if due_at > now else min(item.due_at, now)
 
 
 def _come_due(item: Item, _event: Due, _now: int, _policy: Policy) -> Item:
@@ -410,6 +432,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition("cancel", OPEN, Cancel, _always, _cancel),
     Transition("the time to live is over", OPEN, Expire, _outlived, _expire),
     Transition("retry by an administrator", TERMINAL - {"finished"}, Retry, _always, _retry),
+    Transition("another priority or due time by an administrator", _PENDING, Adjust, _always, _adjust),
     Transition("the due time passed", _PENDING, Due, _came_due, _come_due),
 )
 

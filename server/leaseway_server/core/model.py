@@ -133,3 +133,4 @@ class NewItem:
     ttl_ms: int | None = None
     max_attempts: int = 0
     meta: str = ""
+    key: str = ""

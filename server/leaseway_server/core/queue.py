@@ -12,6 +12,8 @@ from leaseway_server.core.schema import Schema
 
 ENVELOPE: Final = 128 * 1024
 """What a message may need around an item or a result (PROTOCOL.md §5)."""
+BULK_MESSAGES: Final = 8
+"""NDJSON, which is read line by line, may be as large as so many messages (PROTOCOL.md §5)."""
 RECORD_LIMIT: Final = 32 * 1024
 META_LIMIT: Final = 2_000
 QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -27,11 +29,18 @@ class Limits:
     subscriptions: int = 10_000
     count: int = 1_000
     wait_ms: int = 600_000
+    bulk_items: int = 1_000
+    """Posts in one array (`max_bulk_items`)."""
 
     @property
     def value_bytes(self) -> int:
         """The largest item or result, as compact UTF-8."""
         return self.message_bytes - ENVELOPE
+
+    @property
+    def bulk_bytes(self) -> int:
+        """The most that NDJSON may have, over all its lines."""
+        return self.message_bytes * BULK_MESSAGES
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from leaseway_server.core.commands import Found, Outcome, Post, Posted, Read
+from leaseway_server.core.commands import Found, Outcome, Post, PostAll, Posted, PostedAll, Read
 from leaseway_server.core.conversation import IDS_A_MESSAGE, Conversation, Exchange, frames
 from leaseway_server.core.errors import BadMessage, LimitReached, NotAllowed
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.members import an_object, flag
 from leaseway_server.core.model import Item
-from leaseway_server.core.posting import parse_post
+from leaseway_server.core.posting import parse_post, parse_posts
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.view import encode_view
 
@@ -66,6 +66,10 @@ class WatchList:
         """Stops watching it; what was not told is not told any more."""
         self._newest.pop(item_id, None)
         self._drop(item_id)
+
+    def end(self, item_id: str) -> None:
+        """The item is gone. What was not told of it still is."""
+        self._newest.pop(item_id, None)
 
     def offer(self, view: View) -> None:
         """A change of an item: told unless this or a newer view was offered before."""
@@ -120,7 +124,8 @@ class MonitorSession(Conversation):
         self._rights = rights
         self._watch = watch
         self._unwatch = unwatch
-        self._promised: set[Exchange] = set()
+        self._promised: dict[Exchange, tuple[int, ...]] = {}
+        """Posts under way of which some are to be watched: which, by index."""
         self._unread: deque[str] = deque()
         self._reading = False
 
@@ -134,6 +139,10 @@ class MonitorSession(Conversation):
         """The hub has a change of an item that this socket named."""
         if self._sees(view.posted_by):
             self.watching.offer(view)
+
+    def end(self, item_id: str) -> None:
+        """An item that this socket named is gone."""
+        self.watching.end(item_id)
 
     def weight(self) -> int:
         """How many bytes wait to be taken, views included."""
@@ -162,11 +171,18 @@ class MonitorSession(Conversation):
     def _post(self, value: Json, exchange: Exchange) -> Exchange:
         if "post" not in self._rights:
             raise NotAllowed("this token may watch here, but not post")
-        new = parse_post(value, self.queue, self._user)
-        if flag(an_object(value, "post"), "subscribe", default=False):
-            self._check_room(1)
-            self._promised.add(exchange)
-        exchange.command = Post(new)
+        command: Post | PostAll
+        if isinstance(value, list):
+            self.heard += max(0, len(value) - 1)
+            command = PostAll(parse_posts(value, self.queue, self._user))
+            watched = tuple(index for index, post in enumerate(value) if _subscribes(post, f"/{index}"))
+        else:
+            command = Post(parse_post(value, self.queue, self._user))
+            watched = (0,) if _subscribes(value, "") else ()
+        self._check_room(len(watched))
+        if watched:
+            self._promised[exchange] = watched
+        exchange.command = command
         return exchange
 
     def _subscribe(self, ids: tuple[str, ...]) -> None:
@@ -191,7 +207,7 @@ class MonitorSession(Conversation):
 
     def _check_room(self, more: int) -> None:
         limit = self.queue.limits.subscriptions
-        if len(self.watching) + len(self._promised) + more > limit:
+        if more and len(self.watching) + sum(map(len, self._promised.values())) + more > limit:
             raise LimitReached(f"a socket watches at most {limit} items")
 
     def _start(self, item_id: str) -> None:
@@ -204,17 +220,26 @@ class MonitorSession(Conversation):
 
     def settle(self, exchange: Exchange, outcome: Outcome) -> None:
         """Takes an outcome of the exchange's command."""
-        promised = exchange in self._promised
-        self._promised.discard(exchange)
+        promised = self._promised.pop(exchange, ())
         self._reading = self._reading and not isinstance(exchange.command, Read)
         super().settle(exchange, outcome)
-        if promised and isinstance(outcome, Posted):  # `posted` comes before its first `status`.
-            self._start(outcome.item.id)
+        if promised and isinstance(outcome, Posted | PostedAll):  # `posted` comes before its first `status`.
+            posted = outcome.items if isinstance(outcome, PostedAll) else (outcome,)
+            for index in promised:
+                self._watch_posted(posted[index])
+
+    def _watch_posted(self, posted: Posted) -> None:
+        """What is new is told with this very commit; what was there before has to be read, unless it is watched."""
+        item_id = posted.item.id
+        if posted.duplicate and item_id not in self.watching:
+            self._unread.append(item_id)
+        self._start(item_id)
 
     def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
         if isinstance(outcome, Posted):
-            item = outcome.item
-            self._say(exchange, {"type": "posted", "id": item.id, "status": item.status, "duplicate": False})
+            self._say(exchange, {"type": "posted", **_posted(outcome)})
+        elif isinstance(outcome, PostedAll):
+            self._say(exchange, {"type": "posted", "items": [_posted(each) for each in outcome.items]})
         else:
             assert isinstance(outcome, Found)
             assert isinstance(exchange.command, Read)
@@ -241,6 +266,17 @@ def view_of(item: Item, now: int) -> View:
     return View(
         item.id, item.posted_by, item.rev, encode_view(item, now), item.terminal, item.terminal and not item.fetched_at
     )
+
+
+def _subscribes(post: Json, path: str) -> bool:
+    try:
+        return flag(an_object(post, "post"), "subscribe", default=False)
+    except BadMessage as refused:
+        raise refused.within(path) from None
+
+
+def _posted(posted: Posted) -> dict[str, object]:
+    return {"id": posted.item.id, "status": posted.item.status, "duplicate": posted.duplicate}
 
 
 def _ids(value: Json, verb: str, queue: Queue) -> tuple[str, ...]:

@@ -15,10 +15,12 @@ from leaseway_server.core.commands import (
     Answer,
     Change,
     Command,
+    Delete,
     Drop,
     Failed,
     Outcome,
     Post,
+    PostAll,
     Read,
     ResumeLeases,
     Withdraw,
@@ -26,6 +28,7 @@ from leaseway_server.core.commands import (
 from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.errors import StoreFull, StoreLost, Unavailable
 from leaseway_server.core.events import Progress, Renew, Result
+from leaseway_server.core.keys import swept_at
 from leaseway_server.core.lifecycle import loss
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.clock import Clock
@@ -38,6 +41,8 @@ from leaseway_server.store.base import Store
 
 TURN_COMMANDS: Final = 1_000
 TURN_BYTES: Final = 8 * 1024 * 1024
+POST_BYTES: Final = TURN_BYTES // TURN_COMMANDS
+"""What a post of an array counts as, at least."""
 ID_BYTES: Final = 4_000
 """What an id that a command names counts as, so that a turn names at most about 2,000."""
 RETRY_MS: Final = 500
@@ -53,13 +58,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Minima:
-    """When the next row comes due, and when the next life is over; 0 is never. Re-read after a sweep."""
+    """When the next row comes due, the next life is over, the next key is let go; 0 is never. Re-read after a sweep."""
 
     due: int = 0
     expiry: int = 0
+    key: int = 0
 
-    def include(self, due: int, expiry: int) -> None:
+    def include(self, due: int, expiry: int, key: int = 0) -> None:
         """A row with these times was saved."""
+        if key and (not self.key or key < self.key):
+            self.key = key
         if due and (not self.due or due < self.due):
             self.due = due
         if expiry and (not self.expiry or expiry < self.expiry):
@@ -179,7 +187,7 @@ class Engine:
         self.tally = Tally(await self._store.counts())
         self.paused = await self._store.paused()
         async with self._store.turn(durable=True) as turn:
-            self._minima = Minima(await turn.next_due(), await turn.next_expiry())
+            self._minima = Minima(await turn.next_due(), await turn.next_expiry(), await turn.next_key_end())
 
     async def run(self) -> None:
         """Runs turns until `stop`, or until the store is lost."""
@@ -221,7 +229,8 @@ class Engine:
         if self._blocked_until:
             ends.append(self._blocked_until)
         else:
-            ends += [self._minima.due, self._minima.expiry, self._prune_at if self.tally.ended else 0]
+            ends += [self._minima.due, self._minima.expiry, self._minima.key]
+            ends.append(self._prune_at if self.tally.ended else 0)
             ends.append(max(self._leases.next_end(), self._patient_until) if len(self._leases) else 0)
         return min(end for end in ends if end)
 
@@ -244,6 +253,7 @@ class Engine:
             leases=self._leases.over(now, SLICE) if now >= self._patient_until else (),
             due=0 < self._minima.due <= now,
             expiry=0 < self._minima.expiry <= now,
+            keys=0 < self._minima.key <= now,
             told=tuple(self._stamps.items()) if self._may_stamp(now, submissions) else (),
             prune=self._prune_at <= now and self.tally.ended > 0,
         )
@@ -287,6 +297,7 @@ class Engine:
             minima = Minima(
                 await turn.next_due() if sweeps.due else self._minima.due,
                 await turn.next_expiry() if sweeps.expiry else self._minima.expiry,
+                await turn.next_key_end() if sweeps.keys else self._minima.key,
             )
             await turn.commit()
         self._minima = minima
@@ -305,7 +316,8 @@ class Engine:
         self.paused = work.paused
         for _, after in changes:
             later = after.due_at if after.status == "pending" and not after.ready else 0
-            self._minima.include(later, 0 if after.terminal else after.expires_at)
+            key = swept_at(after, self.queue.policy.dedupe_window) if after.held else 0
+            self._minima.include(later, 0 if after.terminal else after.expires_at, key)
         for answer, outcome in work.outcomes:
             self._tell(answer, outcome)
         for before, after in changes:
@@ -313,6 +325,7 @@ class Engine:
                 self._tell(self._on_loss[before.holder], after.id, reason)
         shown = (after for before, after in changes if before is None or before.rev != after.rev)
         self._tell(self.hub.publish, shown, work.rows.now)
+        self._tell(self.hub.end, work.rows.deleted)
 
     def _said(self, event: str, **more: object) -> dict[str, object]:
         """What a line of the log says beside its text."""
@@ -383,6 +396,8 @@ class Engine:
 def _bytes(command: Command) -> int:
     if isinstance(command, Post):
         return len(command.new.body)
+    if isinstance(command, PostAll):
+        return sum(max(POST_BYTES, len(new.body)) for new in command.news)
     if isinstance(command, Change) and isinstance(command.event, Result | Progress):
         return len(command.event.value)
     if isinstance(command, ResumeLeases):
@@ -402,4 +417,4 @@ def _light(submission: Submission) -> bool:
 
 
 def _writes(submission: Submission) -> bool:
-    return isinstance(submission.command, Post | Change) and not _light(submission)
+    return isinstance(submission.command, Post | PostAll | Delete | Change) and not _light(submission)

@@ -14,6 +14,10 @@ class Watcher(Protocol):
         """A watched item has changed."""
         ...
 
+    def end(self, item_id: str) -> None:
+        """A watched item is gone: nothing more is offered of it."""
+        ...
+
 
 class Hub:
     """Who watches which items of one queue."""
@@ -41,6 +45,12 @@ class Hub:
                 view = view_of(item, now)
                 for watcher in tuple(watchers):
                     watcher.offer(view)
+
+    def end(self, ids: Iterable[str]) -> None:
+        """These items are gone, and with them all interest in them. Called after the commit."""
+        for item_id in ids:
+            for watcher in self._watchers.pop(item_id, ()):
+                watcher.end(item_id)
 
     def __len__(self) -> int:
         return len(self._watchers)

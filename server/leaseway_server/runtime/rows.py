@@ -20,6 +20,8 @@ class Rows:
         self.new: dict[str, Posted] = {}
         self.more: dict[Status, int] = {}
         """By how much the counts differ afterwards; set by `save`."""
+        self.deleted: dict[str, Item] = {}
+        """Those that go with this turn, as they were last; to `get` and `change` they are unknown already."""
         self._turn = turn
         self._policy = policy
         self._before: dict[str, Item] = {}
@@ -34,15 +36,21 @@ class Rows:
             self._items = dict(self._before)
         self.now = await self._turn.time()
 
+    async def load_more(self, ids: Collection[str]) -> None:
+        """The same for further rows. What is known of a row already stands."""
+        for item in (await self._turn.load([item_id for item_id in ids if item_id not in self._items])).values():
+            self.found(item)
+        self.now = await self._turn.time()
+
     def __contains__(self, item_id: str) -> bool:
-        return item_id in self._items
+        return item_id in self._items and item_id not in self.deleted
 
     def __getitem__(self, item_id: str) -> Item:
         return self._items[item_id]
 
     def get(self, item_id: str) -> Item | None:
         """The item as it is by now, or None where it is not known."""
-        return self._items.get(item_id)
+        return None if item_id in self.deleted else self._items.get(item_id)
 
     def all(self) -> Iterable[Item]:
         """All of them, as they are by now."""
@@ -54,15 +62,29 @@ class Rows:
             self._before[item.id] = self._items[item.id] = item
         return self._items[item.id]
 
-    def post(self, item: Item) -> Posted:
-        """A new item. What is given back says to the end of the turn how it stands."""
-        self._items[item.id] = item
-        posted = self.new[item.id] = Posted(item)
-        return posted
+    def post(self, posted: Posted) -> None:
+        """A new item. `posted` says to the end of the turn how it stands."""
+        self._items[posted.item.id] = posted.item
+        self.new[posted.item.id] = posted
+
+    def let_go(self, item_id: str) -> None:
+        """The item holds its key no more, which no view shows."""
+        item = self._items[item_id] = self._items[item_id].copy()
+        item.held = 0
+
+    def delete(self, item_id: str) -> Changed:
+        """The item goes, where it has ended. (Nobody can name one that was posted in this very turn.)"""
+        item = self.get(item_id)
+        if item is None:
+            return Changed(accepted=False, item=None, reason="unknown")
+        if not item.terminal:
+            return Changed(accepted=False, item=item, reason="state")
+        self.deleted[item_id] = item
+        return Changed(accepted=True, item=item)
 
     def change(self, item_id: str, event: Event) -> Changed:
         """Applies the event. A refusal changes nothing."""
-        item = self._items.get(item_id)
+        item = self.get(item_id)
         if item is None:
             return Changed(accepted=False, item=None, reason="unknown")
         after = apply(item, event, self.now, self._policy)
@@ -88,13 +110,16 @@ class Rows:
         self._removed.append(item)
 
     def changed(self) -> list[tuple[Item, Item]]:
-        """The rows that were there before and are others now, as (before, after)."""
-        return [(old, self._items[old.id]) for old in self._before.values() if self._items[old.id] is not old]
+        """The rows that were there before, stay, and are others now, as (before, after)."""
+        items, deleted = self._items, self.deleted
+        rows = [(old, items[old.id]) for old in self._before.values() if items[old.id] is not old]
+        return [row for row in rows if row[0].id not in deleted] if deleted else rows
 
     def changes(self) -> list[tuple[Item | None, Item]]:
-        """All that changed, as (before, after); before is None for a new item."""
+        """All that changed, as (before, after); before is None for a new item, after is the last of one that goes."""
         changes: list[tuple[Item | None, Item]] = [(None, posted.item) for posted in self.new.values()]
         changes.extend(self.changed())
+        changes.extend((self._before[item_id], item) for item_id, item in self.deleted.items())
         return changes
 
     async def with_bodies(self, items: Collection[Item]) -> None:
@@ -115,8 +140,9 @@ class Rows:
         changed = self.changed()
         if changed:
             await self._turn.save(changed)
-        if self._removed:
-            await self._turn.remove(self._removed)
-        self.more = count_changes(self.changes(), self._removed)
+        gone = [*self.deleted.values(), *self._removed]
+        if gone:
+            await self._turn.delete(gone)
+        self.more = count_changes(self.changes(), gone)
         if self.more:
             await self._turn.count(self.more)

@@ -5,7 +5,7 @@ claims (`hand_out.py`), and saves what changed, once. It commits nothing and ans
 are the engine's to use after the commit.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ from leaseway_server.core.commands import (
     Change,
     Changed,
     Command,
+    Delete,
     Done,
     Drop,
     Empty,
@@ -24,20 +25,21 @@ from leaseway_server.core.commands import (
     Pause,
     Paused,
     Post,
-    Posted,
+    PostAll,
     Read,
     Resumed,
     ResumeLeases,
     Withdraw,
 )
 from leaseway_server.core.dispatch import Dispatch
-from leaseway_server.core.errors import LimitReached, Refused
-from leaseway_server.core.events import Due, Event, Expire, Resume, SocketLost
-from leaseway_server.core.lifecycle import create
-from leaseway_server.core.model import Item
+from leaseway_server.core.errors import Conflict, Refused
+from leaseway_server.core.events import Due, Event, Expire, Resume, Retry, SocketLost
+from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.hand_out import HandOut
+from leaseway_server.runtime.keys import Keys
 from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.runtime.posts import Posts, news_of
 from leaseway_server.runtime.retention import prune
 from leaseway_server.runtime.rows import Rows
 from leaseway_server.store.base import Turn
@@ -72,12 +74,13 @@ class Sweeps:
     leases: tuple[str, ...] = ()
     due: bool = False
     expiry: bool = False
+    keys: bool = False
     told: tuple[tuple[str, int], ...] = ()
     prune: bool = False
 
     @property
     def pressing(self) -> bool:
-        """Whether there is more than what loss of power may cost: ends that were told, items that are pruned."""
+        """Whether there is more than loss of power may cost: ends that were told, what is pruned, keys that passed."""
         return self.claims or bool(self.leases) or self.due or self.expiry
 
 
@@ -96,12 +99,12 @@ class TurnWork:
         self._was_paused = paused
         self._turn = turn
         self._queue = queue
-        self._pending = pending
+        self._keys = Keys(turn, self.rows, queue)
+        self._posts = Posts(turn, self.rows, self._keys, queue, pending)
         self._dispatch = dispatch
         self._hand_out = HandOut(turn, self.rows, dispatch, self.outcomes)
         self._leases = leases
         self._start = start
-        self._posts: dict[Submission, tuple[int, str]] = {}
         self._resumed: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
 
@@ -122,20 +125,22 @@ class TurnWork:
         await self._read()
         if self.paused != self._was_paused:
             await self._turn.pause(self.paused)
+        self._posts.settle()
         await self.rows.save()
+        await self._keys.save()
 
     # ── 1. Load ──
 
     async def _load(self, submissions: Sequence[Submission], sweeps: Sweeps) -> None:
         named: set[str] = set(sweeps.leases)
-        posts = []
+        posts: list[NewItem] = []
         for submission in submissions:
             command = submission.command
             match command:
-                case Change():
+                case Change() | Delete():
                     named.add(command.id)
-                case Post():
-                    posts.append(submission)
+                case Post() | PostAll():
+                    posts.extend(news_of(command))
                 case Read():
                     named.update(command.ids)
                 case ResumeLeases():
@@ -144,10 +149,9 @@ class TurnWork:
                     named.update(self._leases.of_holder(command.holder))
         if sweeps.told:
             await self._turn.stamp(sweeps.told)
-        if posts:
-            ids = await self._turn.new_ids(len(posts))
-            self._posts = dict(zip(posts, ids, strict=True))
+        await self._posts.number(len(posts))
         await self.rows.load(named)
+        await self._keys.load(posts, _retried(submissions))
 
     # ── 2. Apply ──
 
@@ -163,9 +167,11 @@ class TurnWork:
         command = submission.command
         match command:
             case Change():
-                return self.rows.change(command.id, command.event)
-            case Post():
-                return self._post(command, *self._posts[submission])
+                return self._change(command)
+            case Post() | PostAll():
+                return self._posts.post(command)
+            case Delete():
+                return self.rows.delete(command.id)
             case Ask():
                 self._ask(command, submission.answer)
                 return None
@@ -184,10 +190,21 @@ class TurnWork:
             case Pause():
                 return self._pause(command.on)
 
-    def _post(self, command: Post, seq: int, item_id: str) -> Posted:
-        if self._pending + len(self.rows.new) >= self._queue.max_pending:
-            raise LimitReached(f"{self._queue.max_pending} items wait already, which is all that the queue takes")
-        return self.rows.post(create(command.new, item_id, seq, self.rows.now, self._queue.policy))
+    def _change(self, command: Change) -> Changed:
+        if isinstance(command.event, Retry):
+            return self._retry(command.id, command.event)
+        return self.rows.change(command.id, command.event)
+
+    def _retry(self, item_id: str, event: Retry) -> Changed:
+        """With its key, which it holds anew. Raises `Conflict` where another item has that by now."""
+        item = self.rows.get(item_id)
+        holder = self._keys.holder(item) if item is not None and item.key and item.terminal else None
+        if holder is not None and holder.id != item_id:
+            raise Conflict("another item holds its key by now")
+        changed = self.rows.change(item_id, event)
+        if changed.accepted and changed.item is not None and changed.item.key:
+            self._keys.take(changed.item)
+        return changed
 
     def _ask(self, ask: Ask, answer: Answer) -> None:
         ask.until = self.rows.now + ask.wait_ms if ask.wait_ms else 0
@@ -233,6 +250,8 @@ class TurnWork:
             self._sweep_rows(await self._turn.outlived(self.rows.now, SLICE), Expire())
         if sweeps.prune:
             self.pruned = await prune(self._turn, self.rows, self._queue.keep)
+        if sweeps.keys:
+            await self._keys.sweep(SLICE)
         for answer in self._dispatch.end(self.rows.now):
             self.outcomes.append((answer, Empty()))
 
@@ -257,3 +276,11 @@ class TurnWork:
                 budget -= sum(len(each.result) + len(each.body) for each in some)
                 found.items.update((each.id, each) for each in some)
             found.left = tuple(ids)
+
+
+def _retried(submissions: Sequence[Submission]) -> Iterator[str]:
+    """The items that are to be retried: whether another one holds their key has to be known."""
+    for submission in submissions:
+        command = submission.command
+        if isinstance(command, Change) and isinstance(command.event, Retry):
+            yield command.id

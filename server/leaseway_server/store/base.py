@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from leaseway_server.core.attempts import Attempt
+from leaseway_server.core.keys import Key
 from leaseway_server.core.model import Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 
@@ -72,10 +73,6 @@ class Turn(Protocol):
         """
         ...
 
-    async def remove(self, items: Collection[Item]) -> None:
-        """These items go, with their bodies, results and attempts."""
-        ...
-
     async def save_attempts(self, attempts: Mapping[tuple[int, int], Attempt | None]) -> None:
         """Attempts that ended, by row number and number of the attempt, in place of what is there; None: it goes."""
         ...
@@ -90,6 +87,38 @@ class Turn(Protocol):
 
     async def pause(self, on: bool) -> None:
         """The queue is paused from now on, or is not."""
+        ...
+
+    async def delete(self, items: Collection[Item]) -> None:
+        """Nothing is left of these items: neither body, result and attempts, nor that they hold a key."""
+        ...
+
+    async def body_sizes(self, items: Collection[Item]) -> dict[str, int]:
+        """How large the bodies are, in bytes, by id; found without reading them."""
+        ...
+
+    async def key_holders(self, keys: Collection[Key]) -> dict[Key, str]:
+        """The ids of the items that hold these keys, as far as they are held; locked. One statement."""
+        ...
+
+    async def hold_keys(self, holders: Mapping[Key, tuple[Item, int]]) -> None:
+        """From now on these items hold these keys, until the time beside them (0 is open), whoever did before."""
+        ...
+
+    async def end_keys(self, holders: Collection[tuple[Item, int]]) -> None:
+        """The keys that these items hold are held until the time beside them; 0 is open."""
+        ...
+
+    async def free_keys(self, items: Collection[Item]) -> None:
+        """These items hold their keys no more."""
+        ...
+
+    async def past_keys(self, now: int, limit: int) -> list[Item]:
+        """Items that hold a key whose time is over, those first whose time was over first."""
+        ...
+
+    async def next_key_end(self) -> int:
+        """When the time of the next key is over; 0 where there is none."""
         ...
 
     async def next_due(self) -> int:

@@ -15,7 +15,7 @@ from leaseway_server.core.access import Right
 from leaseway_server.core.errors import LimitReached, Refused, Unavailable
 from leaseway_server.core.limits import Allowances
 from leaseway_server.core.reports import REPORTS
-from leaseway_server.web import attempts, items, pages, queues, work_requests
+from leaseway_server.web import attempts, items, pages, posting, queues, steering, work_requests
 from leaseway_server.web.auth import Admitted, admit
 from leaseway_server.web.monitor_socket import MonitorSocket
 from leaseway_server.web.origin import OriginGuard, check_origin
@@ -92,11 +92,12 @@ def create_app(site: Site) -> Starlette:
     """The ASGI application of a site."""
     app = Starlette(
         routes=[
-            Route("/{queue}/items", items.post_item, methods=["POST"]),
-            Route("/{queue}/items/{id}", items.get_item, methods=["GET"]),
+            Route("/{queue}/items", posting.post_items, methods=["POST"]),
+            Route("/{queue}/items/{id}", steering.ItemEndpoint),
             Route("/{queue}/items/{id}/item", items.get_body, methods=["GET"]),
             Route("/{queue}/items/{id}/attempts", attempts.get_attempts, methods=["GET"]),
             Route("/{queue}/items/{id}/cancel", items.cancel_item, methods=["POST"]),
+            Route("/{queue}/items/{id}/retry", steering.retry_item, methods=["POST"]),
             Route("/{queue}/tickets", issue_ticket, methods=["POST"]),
             Route("/{queue}/claim", work_requests.claim, methods=["POST"]),
             *(Route(f"/{{queue}}/{verb}", work_requests.report(verb), methods=["POST"]) for verb in sorted(REPORTS)),

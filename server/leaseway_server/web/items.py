@@ -1,4 +1,4 @@
-"""Posting, looking and cancelling over HTTP (PROTOCOL.md §5)."""
+"""Looking and cancelling over HTTP (PROTOCOL.md §5)."""
 
 import asyncio
 
@@ -6,15 +6,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leaseway_server.audit import audit_admin
-from leaseway_server.core.commands import Change, Changed, Found, Post, Posted, Read
-from leaseway_server.core.errors import BadMessage, Conflict, NotAllowed, NotFound
+from leaseway_server.core.commands import Change, Changed, Found, Read
+from leaseway_server.core.errors import Conflict, NotAllowed, NotFound
 from leaseway_server.core.events import Cancel
 from leaseway_server.core.model import Item
-from leaseway_server.core.posting import parse_post
 from leaseway_server.core.view import encode_view
 from leaseway_server.core.watch import View, view_of
 from leaseway_server.web.auth import Admitted, admit
-from leaseway_server.web.requests import json_response, query_integer, read_json, succeeded, wait_for
+from leaseway_server.web.requests import query_integer, succeeded, wait_for
 from leaseway_server.web.site import Site
 
 
@@ -31,26 +30,8 @@ class EndWatcher:
         if view.terminal:
             self.ended.set()
 
-
-async def post_item(request: Request) -> Response:
-    """`POST /<queue>/items`."""
-    site: Site = request.app.state.site
-    caller = admit(site, request.scope, "post")
-    served = caller.served
-    if "idempotency-key" in request.headers:
-        raise BadMessage("keys are not supported by this version of the server; post without Idempotency-Key")
-    body = await read_json(request, served.queue.limits.message_bytes)
-    posted = succeeded(await served.engine.ask(Post(parse_post(body, served.queue, caller.user))))
-    assert isinstance(posted, Posted)
-    item = posted.item
-    answer = {
-        "id": item.id,
-        "status": item.status,
-        "postedAt": item.posted_at,
-        "dueAt": item.due_at,
-        "duplicate": False,
-    }
-    return json_response(answer, 201)
+    def end(self, item_id: str) -> None:
+        """The item is gone; its end came before that."""
 
 
 async def get_item(request: Request) -> Response:

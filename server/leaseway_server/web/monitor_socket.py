@@ -37,6 +37,10 @@ class MonitorSocket(Socket):
             self.wake()
             self.weigh()
 
+    def end(self, item_id: str) -> None:
+        """A watched item is gone."""
+        self.session.end(item_id)
+
     def frames(self) -> list[bytes]:
         """Direct answers, then the newest views."""
         frames, self._sending = self.session.take_with_views()

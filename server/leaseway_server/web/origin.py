@@ -14,7 +14,7 @@ from leaseway_server.web.host import hosts, names_loopback
 from leaseway_server.web.problems import problem
 from leaseway_server.web.site import Site
 
-METHODS: Final = b"GET, POST"
+METHODS: Final = b"GET, POST, PATCH, DELETE"
 HEADERS: Final = b"authorization, content-type, idempotency-key"
 MAX_AGE: Final = b"600"
 

@@ -26,14 +26,28 @@ class UnsupportedMediaType(Refused):
 
 async def read_json(request: Request, limit: int) -> Json:
     """The body, parsed. Raises `UnsupportedMediaType`, `TooLarge`, `BadJson`."""
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media != "application/json":
+    if media_type(request) != "application/json":
         raise UnsupportedMediaType("the body must be JSON, and be announced as Content-Type: application/json")
-    body = b""
+    return parse_body(await read_body(request, limit))
+
+
+def media_type(request: Request) -> str:
+    """What the body is announced as, without parameters, in lower case."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body as it came. Raises `TooLarge`."""
+    body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > limit:
             raise TooLarge(f"the body has more than {limit} bytes, which is all that is taken")
+    return bytes(body)
+
+
+def parse_body(body: bytes) -> Json:
+    """The value of the text. Raises `BadJson`."""
     try:
         return parse(body)
     except JsonRefused as refused:

@@ -39,6 +39,28 @@ INSERT INTO result (seq, value) VALUES (?, ?);
 -- name: stamp
 UPDATE item SET fetched_at = ? WHERE seq = ? AND rev = ? AND fetched_at = 0;
 
+-- name: key_holders
+-- Texts may travel in a JSON parameter here, since a key has no controls.
+SELECT poster, held_key.key, seq FROM json_each(?)
+CROSS JOIN held_key ON poster = json_extract(value, '$[0]') AND held_key.key = json_extract(value, '$[1]');
+
+-- name: hold_key
+INSERT OR REPLACE INTO held_key (poster, key, seq, until) VALUES (?, ?, ?, ?);
+
+-- name: end_key
+-- Whether the poster stands there depends on the queue's `visibility` when the key was taken.
+UPDATE held_key SET until = ?1 WHERE poster IN ('', ?2) AND key = ?3 AND seq = ?4;
+
+-- name: free_key
+DELETE FROM held_key WHERE poster IN ('', ?1) AND key = ?2 AND seq = ?3;
+
+-- name: past_keys
+SELECT {columns} FROM item
+WHERE seq IN (SELECT seq FROM held_key WHERE until > 0 AND until <= ? ORDER BY until LIMIT ?);
+
+-- name: next_key_end
+SELECT min(until) FROM held_key WHERE until > 0;
+
 -- name: next_due
 SELECT min(due_at) FROM item WHERE ready = 0 AND status = 'pending';
 
@@ -61,16 +83,16 @@ WHERE status = ? AND CASE status WHEN 'finished' THEN fetched_at ELSE 0 END BETW
   AND finished_at > 0 AND held = 0
 ORDER BY CASE status WHEN 'finished' THEN fetched_at ELSE 0 END, finished_at, seq LIMIT ?;
 
--- name: remove_items
+-- name: delete_items
 DELETE FROM item WHERE seq IN (SELECT value FROM json_each(?));
 
--- name: remove_bodies
+-- name: delete_bodies
 DELETE FROM body WHERE seq IN (SELECT value FROM json_each(?));
 
--- name: remove_results
+-- name: delete_results
 DELETE FROM result WHERE seq IN (SELECT value FROM json_each(?));
 
--- name: remove_attempts
+-- name: delete_attempts
 DELETE FROM attempt WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: save_attempt

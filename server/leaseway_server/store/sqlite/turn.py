@@ -11,6 +11,7 @@ import orjson
 
 from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.ids import IdPermutation
+from leaseway_server.core.keys import Key
 from leaseway_server.core.model import START, Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 from leaseway_server.store.queries import load_queries
@@ -87,6 +88,7 @@ class SqliteTurn:
         commit: Callable[[], Awaitable[None]],
     ) -> None:
         self._execute = connection.execute
+        self._open_blob = connection.blobopen
         self._executemany = connection.executemany
         self._ids = ids
         self._clock = clock
@@ -183,12 +185,6 @@ class SqliteTurn:
                 break
         return found
 
-    async def remove(self, items: Collection[Item]) -> None:
-        """These items go."""
-        seqs = _numbers(item.seq for item in items)
-        for query in ("remove_items", "remove_bodies", "remove_results", "remove_attempts"):
-            self._execute(SQL[query], (seqs,))
-
     async def save_attempts(self, attempts: Mapping[tuple[int, int], Attempt | None]) -> None:
         """Attempts that ended, or proved not to have."""
         self._executemany(SQL["forget_attempt"], [key for key, attempt in attempts.items() if attempt is None])
@@ -216,6 +212,47 @@ class SqliteTurn:
     async def pause(self, on: bool) -> None:
         """The queue is paused, or is not."""
         self._execute(SQL["pause"], (int(on),))
+
+    async def delete(self, items: Collection[Item]) -> None:
+        """Nothing is left of them."""
+        seqs = _numbers(item.seq for item in items)
+        for query in ("delete_items", "delete_bodies", "delete_results", "delete_attempts"):
+            self._execute(SQL[query], (seqs,))
+        await self.free_keys([item for item in items if item.key])
+
+    async def body_sizes(self, items: Collection[Item]) -> dict[str, int]:
+        """How large the bodies are. A handle on a value knows that; `length()` would read all of it."""
+        return {item.id: self._body_size(item.seq) for item in items}
+
+    def _body_size(self, seq: int) -> int:
+        with self._open_blob("body", "value", seq, readonly=True) as body:
+            return len(body)
+
+    async def key_holders(self, keys: Collection[Key]) -> dict[Key, str]:
+        """Who holds these keys."""
+        rows = self._execute(SQL["key_holders"], (orjson.dumps(list(keys)).decode(),))
+        return {(poster, key): self._ids.id_of(seq) for poster, key, seq in rows}
+
+    async def hold_keys(self, holders: Mapping[Key, tuple[Item, int]]) -> None:
+        """These items hold these keys."""
+        self._executemany(SQL["hold_key"], [(*key, item.seq, until) for key, (item, until) in holders.items()])
+
+    async def end_keys(self, holders: Collection[tuple[Item, int]]) -> None:
+        """Until when they are held."""
+        rows = [(until, item.posted_by, item.key, item.seq) for item, until in holders]
+        self._executemany(SQL["end_key"], rows)
+
+    async def free_keys(self, items: Collection[Item]) -> None:
+        """Their keys are free."""
+        self._executemany(SQL["free_key"], [(item.posted_by, item.key, item.seq) for item in items])
+
+    async def past_keys(self, now: int, limit: int) -> list[Item]:
+        """Items whose key's time is over."""
+        return [self._item(row) for row in self._execute(SQL["past_keys"], (now, limit))]
+
+    async def next_key_end(self) -> int:
+        """When the next key's time is over."""
+        return self._execute(SQL["next_key_end"]).fetchone()[0] or 0
 
     async def next_due(self) -> int:
         """When the next item comes due."""
