@@ -153,7 +153,8 @@ async def test_each_answer_to_a_listed_page_may_be_read_by_it(tmp_path: Path) ->
             ("/members/items", "", 401),
             ("/members/items", server.tokens["alice"], 201),
             ("/nowhere/items", server.tokens["alice"], 404),
-            ("/else", "", 404),
+            ("/else", "", 405),
+            ("/else/where", "", 404),
         ):
             for origin in (LISTED, "https://other.example.com", "-"):
                 answer = await line.ask("POST", path, page(origin, token), {"item": 1})

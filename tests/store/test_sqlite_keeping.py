@@ -163,6 +163,20 @@ async def test_an_item_goes_with_all_that_belongs_to_it(store: SqliteStore) -> N
         assert store.connection.execute(f"SELECT seq FROM {table}").fetchall() == [(stays.seq,)]  # noqa: S608
 
 
+async def test_what_goes_is_not_overwritten_page_by_page(store: SqliteStore) -> None:
+    (item,) = await ended(store, {"status": "dead", "finished_at": 1, "body": "x" * 800_000})
+    written = frames(store)  # All of it is in the file now: what follows begins the log anew.
+    async with store.turn(durable=True) as turn:
+        await turn.remove([item])
+        await turn.commit()
+    assert frames(store) < 20 < written
+
+
+def frames(store: SqliteStore) -> int:
+    """How many pages the log has."""
+    return int(store.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1])
+
+
 async def test_a_slice_ends_with_the_item_that_makes_it_too_large(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

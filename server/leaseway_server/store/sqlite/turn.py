@@ -50,7 +50,7 @@ COLUMNS: Final = (
 )
 PICK_CHARACTERS: Final = 4 * 1024 * 1024
 """A pick ends with the body that makes it so long: a slice of large items must not hold up anybody."""
-REMOVE_CHARACTERS: Final = 4 * 1024 * 1024
+REMOVE_CHARACTERS: Final = 1024 * 1024
 """So much of bodies and results goes in one turn, or one item: freeing it takes time by the page."""
 ATTEMPT_CHARACTERS: Final = 1024 * 1024
 """So much of an item's attempts is read: each may have an error of 32 KiB."""
