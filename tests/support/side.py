@@ -24,6 +24,8 @@ from leaseway_server.core.session import WorkSession
 from leaseway_server.core.view import encode_item
 from leaseway_server.core.watch import MonitorSession, View
 from leaseway_server.runtime.engine import Engine
+from leaseway_server.runtime.lookout import QueueLookout
+from leaseway_server.runtime.stats import Stats
 from leaseway_server.store.base import Store
 from leaseway_server.store.sqlite.store import SqliteStore
 from leaseway_server.store.sqlite.turn import COLUMNS
@@ -117,13 +119,12 @@ class Monitor:
 
     def __init__(self, side: "Side") -> None:
         self._engine = side.engine
-        self.session = MonitorSession(
-            side.queue,
-            "ann",
-            frozenset({"fetch", "post"}),
-            watch=lambda item_id: self._engine.hub.watch(item_id, self),
-            unwatch=lambda item_id: self._engine.hub.unwatch(item_id, self),
-        )
+        lookout = QueueLookout(side.engine.hub, Stats(side.clock, side.engine.facts), self)
+        self.session = MonitorSession(side.queue, "ann", frozenset({"fetch", "post"}), lookout)
+
+    def offer_stats(self, message: bytes) -> None:
+        """The figures are others now."""
+        self.session.offer_stats(message)
 
     def offer(self, view: View) -> None:
         """The hub has a change."""

@@ -90,7 +90,7 @@ def answer_schema(method: str, path: str, status: int, body: Any) -> str | None:
         return "http-posted"
     if path.endswith("/cancel") or (method == "GET" and re.fullmatch("/items/[^/]+", path)):
         return "http-view"
-    return {"/_health": "http-health", "/_ready": "http-ready"}.get(path)
+    return {"/_health": "http-health", "/_ready": "http-ready", "/workers": "http-workers"}.get(path)
 
 
 def check_http(name: str, body: Any) -> None:

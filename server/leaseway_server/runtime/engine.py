@@ -13,6 +13,7 @@ from typing import Final, TypeVarTuple
 
 from leaseway_server.core.commands import (
     Answer,
+    Ask,
     Change,
     Command,
     Drop,
@@ -20,6 +21,7 @@ from leaseway_server.core.commands import (
     Outcome,
     Post,
     Read,
+    ReadFollowed,
     ResumeLeases,
     Withdraw,
 )
@@ -30,8 +32,10 @@ from leaseway_server.core.lifecycle import loss
 from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.clock import Clock
+from leaseway_server.runtime.facts import Facts
+from leaseway_server.runtime.followed import PAGE
 from leaseway_server.runtime.hub import Hub
-from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.runtime.leases import Lease, Leases, Start
 from leaseway_server.runtime.turn import SLICE, Submission, Sweeps, TurnWork, nobody
 from leaseway_server.store.base import Store
 
@@ -89,6 +93,7 @@ class Engine:
         self._leases = Leases(queue.policy, self._start)
         self._dispatch = Dispatch()
         self._minima = Minima()
+        self.facts = Facts()
         self._pending = 0
         self._holders = count(1)
         self._waiting: list[Submission] = []
@@ -133,6 +138,14 @@ class Engine:
             self._stamps_due = self.clock.now() + TICK_MS
         self._stamps[item_id] = rev
 
+    def waiting(self, holder: int) -> list[tuple[Ask, int]]:
+        """A socket's waiting claims, oldest first, and how many items each still takes."""
+        return self._dispatch.waiting(holder)
+
+    def held(self, holder: int, most: int) -> list[tuple[str, Lease]]:
+        """What a socket holds as of the last commit, by id; at most so many."""
+        return self._leases.held(holder, most)
+
     async def ask(self, command: Command) -> Outcome:
         """As `submit`, for a command with one outcome. A caller that is cancelled cancels nothing but its waiting."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -173,6 +186,7 @@ class Engine:
         """Reads the leases; call it once before `run` or `step`."""
         self._leases.update(await self._store.leases())
         self._pending = await self._store.pending()
+        self.facts.start(self._pending, len(self._leases))
         async with self._store.turn(durable=True) as turn:
             self._minima = Minima(await turn.next_due(), await turn.next_expiry())
 
@@ -292,6 +306,7 @@ class Engine:
         self._dispatch.commit()
         changes = work.rows.changes()
         self._leases.update(after for _, after in changes)
+        self.facts.take(changes, work.rows.now)
         self._pending += sum((after.status == "pending") - _was_pending(before) for before, after in changes)
         for _, after in changes:
             later = after.due_at if after.status == "pending" and not after.ready else 0
@@ -320,7 +335,7 @@ class Engine:
         _log.error("a turn could not be written", extra=self._said("store.full", fault=str(full)))
         self._pause()
         refused = Failed(Unavailable("the server cannot write at the moment (no space?); nothing of this was done"))
-        reads = [submission for submission in submissions if isinstance(submission.command, Read)]
+        reads = [submission for submission in submissions if isinstance(submission.command, Read | ReadFollowed)]
         self._refuse([submission for submission in submissions if submission not in reads], refused)
         for ask in self._dispatch.unanswered(searched=False):  # Those that wait stay, and time out.
             self._tell(self._dispatch.remove(ask), refused)
@@ -377,6 +392,8 @@ def _bytes(command: Command) -> int:
         return len(command.event.value)
     if isinstance(command, ResumeLeases):
         return len(command.leases) * ID_BYTES
+    if isinstance(command, ReadFollowed):
+        return PAGE * ID_BYTES
     return len(command.ids) * ID_BYTES if isinstance(command, Read) else 0
 
 
@@ -392,7 +409,9 @@ def _must_be_done(command: Command) -> bool:
 def _light(submission: Submission) -> bool:
     """Whether loss of power may cost it: progress and renewals (PROTOCOL.md §7.1), and what only reads."""
     command = submission.command
-    return isinstance(command, Read) or (isinstance(command, Change) and isinstance(command.event, Progress | Renew))
+    if isinstance(command, Read | ReadFollowed):
+        return True
+    return isinstance(command, Change) and isinstance(command.event, Progress | Renew)
 
 
 def _writes(submission: Submission) -> bool:

@@ -24,6 +24,7 @@ from leaseway_server.core.commands import (
     Post,
     Posted,
     Read,
+    ReadFollowed,
     Resumed,
     ResumeLeases,
     Withdraw,
@@ -34,6 +35,7 @@ from leaseway_server.core.events import Due, Event, Expire, Resume, SocketLost
 from leaseway_server.core.lifecycle import create
 from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
+from leaseway_server.runtime.followed import FollowedPages
 from leaseway_server.runtime.hand_out import HandOut
 from leaseway_server.runtime.leases import Leases, Start
 from leaseway_server.runtime.rows import Rows
@@ -95,6 +97,7 @@ class TurnWork:
         self._posts: dict[Submission, tuple[int, str]] = {}
         self._resumed: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
+        self._followed = FollowedPages(turn, self.rows)
 
     async def run(
         self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool, claims_open: bool = True
@@ -110,6 +113,7 @@ class TurnWork:
             for ask in self._dispatch.unanswered(searched=False):
                 self._hand_out.end(ask)
         await self._read()
+        await self._followed.read()
         await self.rows.save()
 
     # ── 1. Load ──
@@ -151,7 +155,7 @@ class TurnWork:
         command = submission.command
         match command:
             case Change():
-                return self.rows.change(command.id, command.event)
+                return self._change(command)
             case Post():
                 return self._post(command, *self._posts[submission])
             case Ask():
@@ -161,6 +165,8 @@ class TurnWork:
                 found = Found(now=self.rows.now)
                 self._reads.append((command, found))
                 return found
+            case ReadFollowed():
+                return self._followed.add(command)
             case ResumeLeases():
                 return Resumed(tuple(self._resume(command, *lease) for lease in command.leases))
             case Withdraw():
@@ -169,6 +175,12 @@ class TurnWork:
             case Drop():
                 self._drop(command.holder)
                 return Done()
+
+    def _change(self, command: Change) -> Changed:
+        item = self.rows.get(command.id) if command.guard else None
+        if item is not None and command.guard is not None and (reason := command.guard(item)):
+            return Changed(accepted=False, item=None if reason == "unknown" else item, reason=reason)
+        return self.rows.change(command.id, command.event)
 
     def _post(self, command: Post, seq: int, item_id: str) -> Posted:
         if self._pending + len(self.rows.new) >= self._queue.max_pending:
