@@ -23,7 +23,7 @@ from leaseway_server.core.jsontext import Json
 from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
-from leaseway_server.runtime import engine, turn
+from leaseway_server.runtime import engine, followed, turn
 from leaseway_server.store.sqlite import files
 from support.clock import ManualClock
 from support.journal import Journal
@@ -67,6 +67,7 @@ class Driver(RuleBasedStateMachine):
         patch.setattr(engine, "SLICE", setting.slice)
         patch.setattr(engine, "TURN_COMMANDS", setting.commands)
         patch.setattr(lifecycle, "CHURN", setting.churn)
+        patch.setattr(followed, "PAGE", setting.slice)
         patch.setattr(files, "WAL_BYTES", 0)
         self._leave.callback(logging.disable, logging.NOTSET)
         logging.disable(logging.CRITICAL)  # Faults that are asked for need no tracebacks.
@@ -138,6 +139,16 @@ class Driver(RuleBasedStateMachine):
         self.journal.said(who, ref, verb, value)
         for side in self.sides:
             side.say(who, {verb: value, "ref": ref})
+
+    def _say_all(self, who: Who, verb: str, values: list[Said]) -> None:
+        """An array of reports. Its members' refs are the message's and those behind it, as their index says."""
+        self._taken()
+        refs = [next(self._refs) for _ in values]
+        for ref, value in zip(refs, values, strict=True):
+            self.journal.said(who, ref, verb, value)
+        members: list[Json] = list(values)
+        for side in self.sides:
+            side.say(who, {verb: members, "ref": refs[0]})
 
     def _post(self, item: Json, options: Said) -> None:
         self._say("monitor", "post", {"item": item, "subscribe": True, **options})

@@ -41,6 +41,7 @@ class Journal(Record):
         self.claims.clear()
         self._spoken.clear()
         self._told.clear()
+        self._told_as_mine.clear()
         self._answered.clear()
         self._dropped.clear()
         self.rows = {row.id: row for row in rows}
@@ -181,6 +182,8 @@ class Journal(Record):
         assert unanswered <= {"claim"}, "something was not answered"
 
     def _check_shown(self, row: Item) -> None:
+        if row.fetched_at == 0 or row.id in self._told_as_mine:
+            assert self._told_as_mine.get(row.id) == row.rev, "I6: the last state was not told as `mine`"
         assert self._told.get(row.id) == row.rev, "I6: the last state was not told"
         shown = self._shown[row.id]
         assert (shown["status"], shown["attempts"], shown["losses"]) == (row.status, row.attempts, row.losses)

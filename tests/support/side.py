@@ -35,7 +35,10 @@ from support.memory_store import Disk, MemoryStore
 
 Said = dict[str, Json]
 Who = str
-"""Who speaks or hears: a work socket (`s1`), a user over HTTP (`http ann`), `monitor`, or `admin`."""
+"""Who speaks or hears: a work socket (`s1`), a user over HTTP (`http ann`), `monitor`, `mine`, or `admin`.
+
+`monitor` posts, and watches its items by their ids; `mine` watches them as all that its user has.
+"""
 
 GRACE: Final = 5_000
 REST: Final = 200
@@ -115,7 +118,7 @@ class SqliteHome:
 
 
 class Monitor:
-    """A monitor socket that watches all that it posted."""
+    """A monitor socket that watches all that it posted, by the ids or as `mine`."""
 
     def __init__(self, side: "Side") -> None:
         self._engine = side.engine
@@ -129,6 +132,12 @@ class Monitor:
     def offer(self, view: View) -> None:
         """The hub has a change."""
         self.session.offer(view)
+
+    def read_on(self) -> None:
+        """The next of the first views is asked for, as the socket does it when the last were sent."""
+        for exchange in self.session.read_on():
+            assert exchange.command is not None
+            self._engine.submit(exchange.command, partial(self.session.settle, exchange))
 
     def take(self) -> list[bytes]:
         """What is told now; ends that are told for the first time are stamped, as the socket does it."""
@@ -165,7 +174,17 @@ class Side:
         await self.engine.start()
         self.monitor = Monitor(self)
         self.rows()
+        self._follow()
         self._submit("monitor", self.monitor.session, {"subscribe": list(self._names.values())})
+
+    def reload(self) -> None:
+        """Who watches all that is its own connects anew."""
+        self.mine.session.close()
+        self._follow()
+
+    def _follow(self) -> None:
+        self.mine = Monitor(self)
+        self._submit("mine", self.mine.session, {"subscribe": {"mine": True}})
 
     async def stop(self) -> None:
         """A planned stop: sockets close, and keep their leases."""
@@ -249,6 +268,7 @@ class Side:
         """Turns, until the engine would wait. The first one takes all that was said, as far as one turn may."""
         await self.engine.step()
         for _ in range(REST):
+            self.mine.read_on()
             if self.lost or not self._busy:
                 return
             await self.engine.step()
@@ -266,6 +286,7 @@ class Side:
         for who, session in self.sockets.items():
             heard[who].extend(session.take())
         heard["monitor"].extend(self.monitor.take())
+        heard["mine"].extend(self.mine.take())
         return {who: [self._named(frame) for frame in frames] for who, frames in heard.items() if frames}
 
     def rows(self) -> list[Item]:
@@ -296,6 +317,9 @@ class Side:
     def _named(self, frame: bytes) -> Said:
         message = swap(orjson.loads(frame), self._names)
         assert isinstance(message, dict)
+        for each in message["messages"] if message["type"] == "batch" else [message]:  # type: ignore[union-attr]
+            if "index" in each:
+                each["ref"] += each.pop("index")  # type: ignore[union-attr, operator, call-arg, arg-type, index]
         return message
 
 
