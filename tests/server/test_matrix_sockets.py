@@ -128,13 +128,14 @@ class Cells:
             answer = await self._on.line.ask("GET", f"/{self._queue}/workers", caller)
             check_response("GET", "/workers", answer.status, answer.json)
             found = {"workers": str(answer.status)}
-            for column, message in {
+            messages: dict[str, dict[str, Any]] = {
                 "mine": {"subscribe": {"mine": True}},
                 "all": {"subscribe": {"all": True}},
                 "stats": {"stats": True},
                 "cancel": {"cancel": [mine]},
                 "cancel2": {"cancel": [other]},
-            }.items():
+            }
+            for column, message in messages.items():
                 heard = await hears(self._on, self._queue, caller, message)
                 found[column] = str(heard) if isinstance(heard, int) else told(column, heard, mine, other)
             await self._check_changes({mine: found["cancel"], other: found["cancel2"]})

@@ -141,7 +141,7 @@ class Driver(RuleBasedStateMachine):
             side.say(who, {verb: value, "ref": ref})
 
     def _say_all(self, who: Who, verb: str, values: list[Said]) -> None:
-        """An array of reports. Its members' refs are the message's and those behind it, as their index says."""
+        """An array of reports. For the journal each has a ref of its own: the message's, and those behind it."""
         self._taken()
         refs = [next(self._refs) for _ in values]
         for ref, value in zip(refs, values, strict=True):

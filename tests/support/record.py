@@ -170,7 +170,7 @@ class Record:
         if kind == "cancel":
             self._hear_cancel(who, message)
             return
-        ref = number(message, "ref")
+        ref = number(message, "ref") + number(message, "index")  # Members of an array have refs in a row.
         spoken = self._spoken.get(ref)
         assert spoken, f"an answer to nothing: {message}"
         assert spoken.who == who

@@ -317,9 +317,6 @@ class Side:
     def _named(self, frame: bytes) -> Said:
         message = swap(orjson.loads(frame), self._names)
         assert isinstance(message, dict)
-        for each in message["messages"] if message["type"] == "batch" else [message]:  # type: ignore[union-attr]
-            if "index" in each:
-                each["ref"] += each.pop("index")  # type: ignore[union-attr, operator, call-arg, arg-type, index]
         return message
 
 

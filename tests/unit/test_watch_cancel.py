@@ -83,7 +83,13 @@ def test_who_may_not_post_may_not_cancel() -> None:
 @pytest.mark.parametrize(
     ("value", "code"),
     [
-        *[(value, "bad-message") for value in (None, {}, {"id": ID}, ID, 1, True, [])],
+        (None, "bad-message"),
+        ({}, "bad-message"),
+        ({"id": ID}, "bad-message"),
+        (ID, "bad-message"),
+        (1, "bad-message"),
+        (True, "bad-message"),
+        ([], "bad-message"),
         ([ID] * 4, "limit"),
     ],
 )

@@ -1,7 +1,5 @@
 """`mine` and `all` on the monitor socket (PROTOCOL.md §3): nothing is missed, nothing old is told, nothing piles up."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -168,15 +166,6 @@ def test_where_each_sees_only_its_own_mine_is_all_that_there_is() -> None:
     monitor.settle(monitor.asks({"subscribe": {"mine": True}}), Followed([pending()], NOW))
     monitor.changes(held(id=OTHER, posted_by="bob"), held(id=THIRD))
     assert told(monitor.sees()) == [(ID, 1), (THIRD, 2)]
-
-
-def test_all_does_not_show_what_the_queue_hides_by_now() -> None:
-    monitor = root()
-    monitor.settle(monitor.asks({"subscribe": {"all": True}}), Followed())
-    monitor.monitor._rights = frozenset({"fetch"})
-    monitor.monitor.queue = replace(monitor.monitor.queue, own_only=True)
-    monitor.changes(held())
-    assert monitor.sees() == []
 
 
 @pytest.mark.parametrize("verb", ["subscribe", "unsubscribe"])

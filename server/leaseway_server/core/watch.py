@@ -354,9 +354,8 @@ class MonitorSession(Conversation):
             case Changed():
                 self._say(exchange, cancel_ack(exchange.id or "", outcome))
             case Followed(items, now):
-                for item in items:
-                    if self._sees(item.posted_by):
-                        self.watching.answer(view_of(item, now))
+                for item in items:  # Its own, or an administrator's: all of them are there for it.
+                    self.watching.answer(view_of(item, now))
             case _:
                 assert isinstance(outcome, Found)
                 assert isinstance(exchange.command, Read)
