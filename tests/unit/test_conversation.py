@@ -17,11 +17,7 @@ from leaseway_server.core.limits import Allowance, Allowances
 from leaseway_server.core.queue import Limits, Queue, Schemas
 from leaseway_server.core.schema import Schema
 from leaseway_server.core.session import WorkSession
-from leaseway_server.core.watch import MonitorSession, View
-from leaseway_server.runtime.hub import Hub
-from leaseway_server.runtime.lookout import QueueLookout
-from leaseway_server.runtime.stats import Stats
-from support.clock import ManualClock
+from leaseway_server.core.watch import Lookout, MonitorSession
 from support.model import POLICY, SOCKET, held
 from support.talk import Talk
 
@@ -29,23 +25,12 @@ QUEUE = Queue("resize", POLICY, Schemas(item=Schema.compile({"type": "object"}))
 ID = "00000000000000a1"
 
 
-class Nobody:
-    """Watches nothing."""
-
-    def offer(self, view: View) -> None:
-        """Is never called."""
-
-    def offer_stats(self, message: bytes) -> None:
-        """Is never called."""
-
-
 def work(queue: Queue = QUEUE) -> Talk:
     return Talk(WorkSession(queue, SOCKET, "box", lambda: 0.5, Allowance(Allowances(100), "box")), "work")
 
 
 def monitor(queue: Queue = QUEUE) -> Talk:
-    lookout = QueueLookout(Hub(), Stats(ManualClock(), dict), Nobody())
-    return Talk(MonitorSession(queue, "ann", frozenset({"post", "fetch"}), lookout), "monitor")
+    return Talk(MonitorSession(queue, "ann", frozenset({"post", "fetch"}), Lookout()), "monitor")
 
 
 both = pytest.mark.parametrize("open_talk", [work, monitor])

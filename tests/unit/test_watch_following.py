@@ -8,7 +8,7 @@ from leaseway_server.core.commands import BEYOND, Failed, Followed, Found, Poste
 from leaseway_server.core.errors import Unavailable
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.queue import Limits, Queue
-from leaseway_server.core.watch import ALL, View, WatchList
+from leaseway_server.core.watch import ALL, Lookout, View, WatchList
 from support.model import NOW, POLICY, ended, held, pending
 from support.monitor import Monitor, told
 
@@ -205,6 +205,7 @@ def test_a_socket_that_is_gone_watches_nothing_whatever_is_still_answered() -> N
     monitor.settle(exchange, Followed([pending(posted_by="root")], NOW, before=7))
     monitor.settle(promised, Posted(pending(id=OTHER)))
     assert len(monitor.hub) == 0
+    assert Lookout().show_stats() == b"", "and there is nothing to show it"
 
 
 # ── Conflation ──

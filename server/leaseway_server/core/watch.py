@@ -6,7 +6,7 @@ sockets is the hub's.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 from leaseway_server.core.access import may_cancel
 from leaseway_server.core.cancels import NOT_ALLOWED, cancel_ack, parse_cancel
@@ -37,32 +37,30 @@ class View:
     unfetched: bool
 
 
-class Lookout(Protocol):
-    """What a monitor's session has of the world: who tells it of changes, and the queue's figures."""
+class Lookout:
+    """What a monitor's session has of the world: who tells it of changes, and the queue's figures.
+
+    This one has nothing, as that of a socket that is gone.
+    """
 
     def watch(self, item_id: str) -> None:
         """From now on changes of the item are offered."""
-        ...
 
     def unwatch(self, item_id: str) -> None:
         """Ends `watch`."""
-        ...
 
     def follow(self, poster: str) -> None:
         """From now on changes of this poster's items are offered; with `ALL` those of all."""
-        ...
 
     def unfollow(self, poster: str) -> None:
         """Ends `follow`."""
-        ...
 
     def show_stats(self) -> bytes:
         """The `stats` message; from now on it is offered when it changes."""
-        ...
+        return b""
 
     def hide_stats(self) -> None:
         """Ends `show_stats`."""
-        ...
 
 
 class WatchList:
@@ -182,7 +180,6 @@ class MonitorSession(Conversation):
         self._promised: set[Exchange] = set()
         self._first_views = FirstViews()
         self._stats = b""
-        self._closed = False
 
     def close(self) -> None:
         """The socket is gone: nobody watches here any more."""
@@ -191,7 +188,7 @@ class MonitorSession(Conversation):
         for poster in self.watching.followed:
             self._lookout.unfollow(poster)
         self._lookout.hide_stats()
-        self._closed = True
+        self._lookout = Lookout()
 
     def offer(self, view: View) -> None:
         """The hub has a change of an item that this socket named."""
@@ -344,7 +341,7 @@ class MonitorSession(Conversation):
         self._promised.discard(exchange)
         self._first_views.answered(exchange.command, outcome)
         super().settle(exchange, outcome)
-        if promised and isinstance(outcome, Posted) and not self._closed:  # `posted` comes before its first `status`.
+        if promised and isinstance(outcome, Posted):  # `posted` comes before its first `status`.
             self._start(outcome.item.id)
 
     def _answer(self, exchange: Exchange, outcome: Outcome) -> None:

@@ -138,6 +138,11 @@ class Engine:
             self._stamps_due = self.clock.now() + TICK_MS
         self._stamps[item_id] = rev
 
+    @property
+    def workers(self) -> int:
+        """How many sockets of workers are open: those that can be told of losses."""
+        return len(self._on_loss)
+
     def waiting(self, holder: int) -> list[tuple[Ask, int]]:
         """A socket's waiting claims, oldest first, and how many items each still takes."""
         return self._dispatch.waiting(holder)

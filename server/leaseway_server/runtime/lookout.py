@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from leaseway_server.core.watch import View
+from leaseway_server.core.watch import Lookout, View
 from leaseway_server.runtime.hub import Hub
 from leaseway_server.runtime.stats import Stats
 
@@ -19,7 +19,7 @@ class Onlooker(Protocol):
         ...
 
 
-class QueueLookout:
+class QueueLookout(Lookout):
     """The `Lookout` of one socket."""
 
     def __init__(self, hub: Hub, stats: Stats, socket: Onlooker) -> None:

@@ -65,8 +65,7 @@ class ServedQueue:
         self.stats = Stats(self.engine.clock, self._facts)
 
     def _facts(self) -> dict[str, object]:
-        workers = sum(socket.right == "work" for socket in self.sockets)
-        return {"queue": self.queue.name, "workers": workers, **self.engine.facts()}
+        return {"queue": self.queue.name, "workers": self.engine.workers, **self.engine.facts()}
 
     def reconfigure(self, queue: Queue, grants: Grants) -> None:
         """From now on the queue is configured so, for the sockets that are open too."""
