@@ -31,6 +31,9 @@ async def test_closed_sockets_leave_no_cycles(tmp_path: Path) -> None:
                 async with raw_socket(server.ws_url + path) as socket:
                     socket.frame(TEXT, LARGE)
                     await socket.hear()
+                    if path == "/demo/monitor":
+                        socket.say({"subscribe": {"all": True}})
+                        await socket.ask({"stats": True})
             site = server.running.site
             assert site is not None
             async with asyncio.timeout(10):

@@ -167,7 +167,7 @@ async def test_what_goes_is_not_overwritten_page_by_page(store: SqliteStore) -> 
     (item,) = await ended(store, {"status": "dead", "finished_at": 1, "body": "x" * 800_000})
     written = frames(store)  # All of it is in the file now: what follows begins the log anew.
     async with store.turn(durable=True) as turn:
-        await turn.remove([item])
+        await turn.delete([item])
         await turn.commit()
     assert frames(store) < 20 < written
 

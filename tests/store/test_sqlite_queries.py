@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from leaseway_server.core.commands import BEYOND
 from leaseway_server.core.lifecycle import create
 from leaseway_server.core.model import START, NewItem, Position
 from leaseway_server.store.queries import load_migrations, load_queries
@@ -39,6 +40,8 @@ INDEXES = {
     "pick_lower_rank": ((0, 1), "item USING INDEX item_ready (rank>?)"),
     "come_due": ((0, 1), "item USING INDEX item_later (due_at<?)"),
     "outlived": ((0, 1), "item USING INDEX item_expiry (expires_at>? AND expires_at<?)"),
+    "mine": (("ann", 9, 1), "item USING INDEX item_mine (posted_by=? AND seq<?)"),
+    "newest": ((9, 1), "item USING INTEGER PRIMARY KEY (rowid<?)"),
     "bodies": (("[1]",), "body USING INTEGER PRIMARY KEY (rowid=?)"),
     "results": (("[1]",), "result USING INTEGER PRIMARY KEY (rowid=?)"),
     "outstayed": (
@@ -104,6 +107,28 @@ async def test_a_pick_behind_many_delayed_rows_looks_at_none_of_them(store: Sqli
 async def test_a_pick_among_many_of_one_moment_goes_straight_to_its_place(store: SqliteStore) -> None:
     positions = await post(store, *[NewItem("1")] * 5_000)
     assert await work(store, positions[4_000]) == await work(store, positions[1])
+
+
+async def test_a_page_of_mine_steps_over_nothing_of_others_and_nothing_that_was_fetched(store: SqliteStore) -> None:
+    async def steps() -> int:
+        count = 0
+
+        def step() -> int:
+            nonlocal count
+            count += 1
+            return 0
+
+        async with store.turn(durable=False) as turn:
+            store.connection.set_progress_handler(step, 1)
+            assert len(await turn.mine("ann", BEYOND, 10)) == 1
+            store.connection.set_progress_handler(None, 0)
+        return count
+
+    await post(store, NewItem("1", posted_by="ann"))
+    alone = await steps()
+    await post(store, *[NewItem("1", posted_by="bob")] * 1_000, *[NewItem("1", posted_by="ann")] * 1_000)
+    store.connection.execute("UPDATE item SET fetched_at = 1 WHERE seq > (SELECT min(seq) FROM item)")
+    assert await steps() == alone
 
 
 def test_statements_are_loaded_by_name() -> None:

@@ -25,7 +25,7 @@ from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import Item
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.retention import Keep
-from leaseway_server.runtime import engine, retention, turn
+from leaseway_server.runtime import engine, followed, retention, turn
 from leaseway_server.store.sqlite import files
 from support.clock import ManualClock
 from support.journal import Journal
@@ -71,6 +71,7 @@ class Driver(RuleBasedStateMachine):
         patch.setattr(retention, "SLICE", setting.slice)
         patch.setattr(engine, "TURN_COMMANDS", setting.commands)
         patch.setattr(lifecycle, "CHURN", setting.churn)
+        patch.setattr(followed, "PAGE", setting.slice)
         patch.setattr(files, "WAL_BYTES", 0)
         self._leave.callback(logging.disable, logging.NOTSET)
         logging.disable(logging.CRITICAL)  # Faults that are asked for need no tracebacks.
@@ -148,6 +149,16 @@ class Driver(RuleBasedStateMachine):
         self.journal.said(who, ref, verb, value)
         for side in self.sides:
             side.say(who, {verb: value, "ref": ref})
+
+    def _say_all(self, who: Who, verb: str, values: list[Said]) -> None:
+        """An array of reports. For the journal each has a ref of its own: the message's, and those behind it."""
+        self._taken()
+        refs = [next(self._refs) for _ in values]
+        for ref, value in zip(refs, values, strict=True):
+            self.journal.said(who, ref, verb, value)
+        members: list[Json] = list(values)
+        for side in self.sides:
+            side.say(who, {verb: members, "ref": refs[0]})
 
     def _post(self, item: Json, options: Said) -> None:
         self._say("monitor", "post", {"item": item, "subscribe": True, **options})

@@ -82,6 +82,8 @@ class FaultyTurn:
         self.pick = turn.pick
         self.come_due = turn.come_due
         self.outlived = turn.outlived
+        self.mine = turn.mine
+        self.newest = turn.newest
         self.read_bodies = turn.read_bodies
         self.read_results = turn.read_results
         self.new_ids = turn.new_ids

@@ -54,6 +54,7 @@ class Journal(Record):
         self._spoken.clear()
         self._keyed.clear()
         self._told.clear()
+        self._told_as_mine.clear()
         self._answered.clear()
         self._dropped.clear()
         before = self.rows
@@ -285,6 +286,8 @@ class Journal(Record):
         assert unanswered <= {"claim"}, "something was not answered"
 
     def _check_shown(self, row: Item) -> None:
+        if row.fetched_at == 0 or row.id in self._told_as_mine:
+            assert self._told_as_mine.get(row.id) == row.rev, "I6: the last state was not told as `mine`"
         assert self._told.get(row.id) == row.rev, "I6: the last state was not told"
         shown = self._shown[row.id]
         assert (shown["status"], shown["attempts"], shown["losses"]) == (row.status, row.attempts, row.losses)

@@ -149,6 +149,21 @@ class QueueMachine(KeyRules, QueueSteps):
         self._say(self._socket(who), verb, self._report(verb, name, None, False))
         self._then(True)
 
+    @precondition(lambda self: self.journal.handed and self.journal.sockets)
+    @rule(
+        verb=st.sampled_from(["progress", "result", "fail", "release", "renew"]),
+        which=st.lists(index, min_size=1, max_size=4),
+        extra=st.booleans(),
+        who=index,
+        now=now_or_later,
+    )
+    def report_in_an_array(self, verb: str, which: list[int], extra: bool, who: int, now: bool) -> None:
+        """Several reports in one message, perhaps of one item, by one of those who got them."""
+        handed = [self._handed(one) for one in which]
+        speaker = handed[0][2] if handed[0][2] in self.journal.sockets else self._socket(who)
+        self._say_all(speaker, verb, [self._report(verb, name, attempts, extra) for name, attempts, _ in handed])
+        self._then(now)
+
     @rule(user=users, wait=waits, wanted=criteria, now=now_or_later)
     def claim_over_http(self, user: str, wait: int, wanted: Json, now: bool) -> None:
         """A claim whose lease has no socket."""
@@ -188,6 +203,16 @@ class QueueMachine(KeyRules, QueueSteps):
         """A socket drops."""
         self._drop(self._socket(who))
         self._then(now)
+
+    @precondition(lambda self: not self.sides[0].faults.at_commit)
+    @rule()
+    def reload(self) -> None:
+        """A producer's page is loaded anew, and is to miss nothing of what ended meanwhile."""
+        self._taken()
+        self.journal.reloaded()
+        for side in self.sides:
+            side.reload()
+        self._turn()
 
     @precondition(lambda self: self.gone)
     @rule(which=index, wrong=st.sampled_from(["", "", "", "", "user", "worker", "number"]), now=now_or_later)

@@ -105,6 +105,16 @@ class MemoryTurn:
         rows = [item for item in self._mortal() if item.expires_at <= now]
         return [_bare(item) for item in sorted(rows, key=lambda item: (item.expires_at, item.seq))[:limit]]
 
+    async def mine(self, poster: str, before: int, limit: int) -> list[Item]:
+        """What a poster has, and was not told the end of."""
+        return [_bare(item) for item in self._falling(before) if (item.posted_by, item.fetched_at) == (poster, 0)][
+            :limit
+        ]
+
+    async def newest(self, before: int, limit: int) -> list[Item]:
+        """The newest items."""
+        return [_bare(item) for item in self._falling(before)[:limit]]
+
     async def read_bodies(self, items: Collection[Item]) -> None:
         """Fills in `body`."""
         for item in items:
@@ -228,6 +238,9 @@ class MemoryTurn:
     def _all(self) -> Iterable[Item]:
         rows = {**self._disk.rows, **self._rows}
         return [item for seq, item in rows.items() if seq not in self._gone]
+
+    def _falling(self, before: int) -> list[Item]:
+        return sorted((item for item in self._all() if item.seq < before), key=lambda item: -item.seq)
 
     def _later(self) -> list[Item]:
         return [item for item in self._all() if item.status == "pending" and not item.ready]

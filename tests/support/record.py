@@ -91,6 +91,7 @@ class Record:
         self._finished: dict[str, int | None] = {}
         self._permanent: set[str] = set()
         self._told: dict[str, int] = {}
+        self._told_as_mine: dict[str, int] = {}
         self._shown: dict[str, Said] = {}
         self._answered: dict[Who, int] = {}
         self._dropped: set[int] = set()
@@ -143,6 +144,10 @@ class Record:
         elif socket:
             spoken.fence = socket.fences.get(str(value.get("id")))
 
+    def reloaded(self) -> None:
+        """Who watches all that is its own has connected anew, and knows nothing."""
+        self._told_as_mine.clear()
+
     def dropped(self, who: Who) -> None:
         """The socket is gone; its claims end without a word."""
         socket = self.sockets.pop(who)
@@ -173,7 +178,7 @@ class Record:
     def _hear(self, who: Who, message: Said, now: int) -> None:
         kind = str(message["type"])
         if kind == "status":
-            self._hear_status(message)
+            self._hear_status(who, message)
             return
         if kind == "cancel":
             self._hear_cancel(who, message)
@@ -181,7 +186,7 @@ class Record:
         self._hear_answer(who, kind, message, now)
 
     def _hear_answer(self, who: Who, kind: str, message: Said, now: int) -> None:
-        ref = number(message, "ref")
+        ref = number(message, "ref") + number(message, "index")  # Members of an array have refs in a row.
         spoken = self._spoken.get(ref)
         assert spoken, f"an answer to nothing: {message}"
         assert spoken.who == who
@@ -208,8 +213,12 @@ class Record:
         if ref not in self.claims:
             del self._spoken[ref]
 
-    def _hear_status(self, view: Said) -> None:
+    def _hear_status(self, who: Who, view: Said) -> None:
         name = str(view["id"])
+        if who == "mine":
+            assert number(view, "rev") > self._told_as_mine.get(name, 0), "I6: an older view after a newer one"
+            self._told_as_mine[name] = number(view, "rev")
+            return
         assert number(view, "rev") > self._told.get(name, 0), "I6: an older view after a newer one"
         self._told[name] = number(view, "rev")
         self._shown[name] = view

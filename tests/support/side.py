@@ -25,6 +25,8 @@ from leaseway_server.core.session import WorkSession
 from leaseway_server.core.view import encode_item
 from leaseway_server.core.watch import MonitorSession, View
 from leaseway_server.runtime.engine import Engine
+from leaseway_server.runtime.lookout import QueueLookout
+from leaseway_server.runtime.stats import Stats
 from leaseway_server.store.base import Store
 from leaseway_server.store.sqlite.store import SqliteStore
 from leaseway_server.store.sqlite.turn import COLUMNS
@@ -34,7 +36,10 @@ from support.memory_store import Disk, MemoryStore
 
 Said = dict[str, Json]
 Who = str
-"""Who speaks or hears: a work socket (`s1`), a user over HTTP (`http ann`), `monitor`, or `admin`."""
+"""Who speaks or hears: a work socket (`s1`), a user over HTTP (`http ann`), `monitor`, `mine`, or `admin`.
+
+`monitor` posts, and watches its items by their ids; `mine` watches them as all that its user has.
+"""
 
 GRACE: Final = 5_000
 REST: Final = 200
@@ -140,17 +145,16 @@ class SqliteHome:
 
 
 class Monitor:
-    """A monitor socket that watches all that it posted."""
+    """A monitor socket that watches all that it posted, by the ids or as `mine`."""
 
     def __init__(self, side: "Side") -> None:
         self._engine = side.engine
-        self.session = MonitorSession(
-            side.queue,
-            "ann",
-            frozenset({"fetch", "post"}),
-            watch=lambda item_id: self._engine.hub.watch(item_id, self),
-            unwatch=lambda item_id: self._engine.hub.unwatch(item_id, self),
-        )
+        lookout = QueueLookout(side.engine.hub, Stats(side.clock, dict), self)
+        self.session = MonitorSession(side.queue, "ann", frozenset({"fetch", "post"}), lookout)
+
+    def offer_stats(self, message: bytes) -> None:
+        """The figures are others now."""
+        self.session.offer_stats(message)
 
     def offer(self, view: View) -> None:
         """The hub has a change."""
@@ -159,6 +163,12 @@ class Monitor:
     def end(self, item_id: str) -> None:
         """A watched item is gone."""
         self.session.end(item_id)
+
+    def read_on(self) -> None:
+        """The next of the first views is asked for, as the socket does it when the last were sent."""
+        for exchange in self.session.read_on():
+            assert exchange.command is not None
+            self._engine.submit(exchange.command, partial(self.session.settle, exchange))
 
     def take(self) -> list[bytes]:
         """What is told now; ends that are told for the first time are stamped, as the socket does it."""
@@ -196,7 +206,17 @@ class Side:
         await self.engine.start()
         self.monitor = Monitor(self)
         self.rows()
+        self._follow()
         self._submit("monitor", self.monitor.session, {"subscribe": list(self._names.values())})
+
+    def reload(self) -> None:
+        """Who watches all that is its own connects anew."""
+        self.mine.session.close()
+        self._follow()
+
+    def _follow(self) -> None:
+        self.mine = Monitor(self)
+        self._submit("mine", self.mine.session, {"subscribe": {"mine": True}})
 
     async def stop(self) -> None:
         """A planned stop: sockets close, and keep their leases."""
@@ -290,6 +310,7 @@ class Side:
         """Turns, until the engine would wait. The first one takes all that was said, as far as one turn may."""
         await self.engine.step()
         for _ in range(REST):
+            self.mine.read_on()
             if self.lost or not self._busy:
                 return
             await self.engine.step()
@@ -307,6 +328,7 @@ class Side:
         for who, session in self.sockets.items():
             heard[who].extend(session.take())
         heard["monitor"].extend(self.monitor.take())
+        heard["mine"].extend(self.mine.take())
         return {who: [self._named(frame) for frame in frames] for who, frames in heard.items() if frames}
 
     def rows(self) -> list[Item]:

@@ -23,6 +23,7 @@ _ANSWERS = {
     "/rates": "http-rates",
     "/pause": "http-paused",
     "/unpause": "http-paused",
+    "/workers": "http-workers",
 }
 """The schemas of the answers to requests that have a path of their own; "" is the queue's."""
 WORK_REQUESTS = ("claim", "progress", "result", "fail", "release", "renew")

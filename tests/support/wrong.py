@@ -86,7 +86,18 @@ SOCKET_ONLY: Final[Table] = {
         },
     ),
 }
-HELLO: Final[Table] = {"hello": ({}, {"worker": NO_NAME, "batch": NO_FLAG})}
+HELLO: Final[Table] = {
+    "hello": (
+        {},
+        {
+            "worker": NO_NAME,
+            "client": NO_NAME,
+            "labels": [*NO_OBJECT, {"a": "x" * 2_000}],
+            "cancel": NO_FLAG,
+            "batch": NO_FLAG,
+        },
+    ),
+}
 POST: Final[Table] = {
     "post": (
         {"item": 1},

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from leaseway_server.core.commands import Changed, Empty, Failed, Found, Handed
 from leaseway_server.core.conversation import frames
 from leaseway_server.core.errors import Unavailable
+from leaseway_server.core.hello import LABELS_LIMIT, Greeting
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.limits import Allowance, Allowances
 from leaseway_server.core.queue import Limits, Queue, Schemas
 from leaseway_server.core.schema import Schema
 from leaseway_server.core.session import WorkSession
-from leaseway_server.core.watch import MonitorSession
+from leaseway_server.core.watch import Lookout, MonitorSession
 from support.model import POLICY, SOCKET, held
 from support.talk import Talk
 
@@ -29,10 +30,7 @@ def work(queue: Queue = QUEUE) -> Talk:
 
 
 def monitor(queue: Queue = QUEUE) -> Talk:
-    def ignore(_item_id: str) -> None:
-        """No hub is here."""
-
-    return Talk(MonitorSession(queue, "ann", frozenset({"post", "fetch"}), watch=ignore, unwatch=ignore), "monitor")
+    return Talk(MonitorSession(queue, "ann", frozenset({"post", "fetch"}), Lookout()), "monitor")
 
 
 both = pytest.mark.parametrize("open_talk", [work, monitor])
@@ -322,12 +320,43 @@ def test_hello_says_what_a_client_must_know(open_talk: Callable[[], Talk]) -> No
         ({"worker": "a\nb"}, "/worker"),
         ({"batch": 1}, "/batch"),
         ({"batch": None}, "/batch"),
+        ({"batch": True, "worker": "box", "cancel": 1}, "/cancel"),
+        ({"client": ""}, "/client"),
+        ({"client": None}, "/client"),
+        ({"client": {}}, "/client"),
+        ({"client": "c" * 201}, "/client"),
+        ({"worker": "box", "labels": []}, "/labels"),
+        ({"labels": None}, "/labels"),
+        ({"labels": "zone"}, "/labels"),
     ],
 )
 def test_a_hello_that_is_wrong_changes_nothing(open_talk: Callable[[], Talk], hello: Json, path: str) -> None:
     talk = open_talk()
     assert talk.refused({"hello": hello}) == ("bad-message", path, None)
-    assert not talk.session.batches
+    assert talk.session.greeting == Greeting()
+
+
+@both
+def test_labels_are_bounded(open_talk: Callable[[], Talk]) -> None:
+    talk = open_talk()
+    room = LABELS_LIMIT - len('{"a":""}')
+    assert talk.refused({"hello": {"worker": "box", "labels": {"a": "x" * (room + 1)}}})[:2] == ("too-large", "/labels")
+    nested: Json = 1
+    for _ in range(65):
+        nested = [nested]
+    assert talk.refused({"hello": {"labels": {"a": nested}}})[:2] == ("bad-json", "/labels")
+    assert talk.session.greeting == Greeting()
+    talk.says({"hello": {"labels": {"a": "x" * room}}})
+    assert len(talk.session.greeting.labels) == LABELS_LIMIT
+
+
+@both
+def test_what_a_hello_said_is_kept_until_the_next_one(open_talk: Callable[[], Talk]) -> None:
+    talk = open_talk()
+    talk.says({"hello": {"worker": "box", "client": "c/1", "labels": {"ü": [1]}, "cancel": True, "batch": True}})
+    assert talk.session.greeting == Greeting("box", "c/1", '{"ü":[1]}', cancel=True, batch=True)
+    talk.says({"hello": {}})
+    assert talk.session.greeting == Greeting()
 
 
 def test_a_found_view_is_no_answer_that_a_worker_gets() -> None:

@@ -183,7 +183,9 @@ def test_a_report(message: Any, event: Event) -> None:
     ("report", "path", "named"),
     [
         (1, "", None),
-        ([{"id": ID}], "", None),
+        ([], "", None),
+        ("text", "", None),
+        (None, "", None),
         ({}, "/id", None),
         ({"id": 1}, "/id", None),
         ({"id": None}, "/id", None),

@@ -1,6 +1,6 @@
 """The monitor socket without its socket: it always gets the newest view of what it watches, and never an older one."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -13,10 +13,10 @@ from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.queue import ENVELOPE, META_LIMIT, Limits, Queue, Schemas
 from leaseway_server.core.schema import Schema
-from leaseway_server.core.watch import MonitorSession, View, WatchList, view_of
+from leaseway_server.core.watch import View, WatchList, view_of
 from leaseway_server.runtime.hub import Hub
 from support.model import NOW, POLICY, ended, held, pending
-from support.talk import Message, Talk
+from support.monitor import Monitor, told
 
 ID, OTHER, THIRD, FOURTH = (f"{number:016x}" for number in (0xA1, 0xA2, 0xA3, 0xA4))
 SCHEMAS = Schemas(item=Schema.compile({"required": ["width"]}))
@@ -24,54 +24,12 @@ LIMITS = Limits(message_bytes=ENVELOPE + 1_000, ids=4, subscriptions=3)
 QUEUE = Queue("demo", POLICY, limits=LIMITS)
 
 
-class Monitor(Talk):
-    """A monitor and the hub that it watches by."""
-
-    def __init__(self, queue: Queue = QUEUE, rights: Iterable[str] = ("fetch", "post")) -> None:
-        self.hub = Hub()
-        self.monitor = MonitorSession(
-            queue,
-            "ann",
-            frozenset(rights),
-            watch=lambda item_id: self.hub.watch(item_id, self),
-            unwatch=lambda item_id: self.hub.unwatch(item_id, self),
-        )
-        super().__init__(self.monitor, "monitor")
-
-    def offer(self, view: View) -> None:
-        """The hub has a change."""
-        self.monitor.offer(view)
-
-    def end(self, item_id: str) -> None:
-        """A watched item is gone."""
-        self.monitor.end(item_id)
-
-    def changes(self, *items: Item) -> None:
-        """These were committed."""
-        self.hub.publish(items, NOW)
-
-    def sees(self) -> list[Message]:
-        """What it is sent now, views included."""
-        frames, _ = self.monitor.take_with_views()
-        return self.read(frames)
-
-    def subscribes(self, *items: Item) -> None:
-        """It subscribes to items that exist."""
-        exchange = self.asks({"subscribe": [item.id for item in items]})
-        self.settle(exchange, Found({item.id: item for item in items}, NOW))
-
-
-def told(messages: list[Message]) -> list[tuple[str, int]]:
-    """The views among the messages: (id, rev)."""
-    return [(message["id"], message["rev"]) for message in messages if message["type"] == "status"]
-
-
 # ── Subscriptions ──
 
 
 @pytest.mark.protocol("3.13")
 def test_a_subscription_gets_the_current_state_at_once_and_then_every_change() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     monitor.subscribes(pending())
     assert told(monitor.sees()) == [(ID, 1)]
     monitor.changes(held())
@@ -82,7 +40,7 @@ def test_a_subscription_gets_the_current_state_at_once_and_then_every_change() -
 
 @pytest.mark.protocol("3.11")
 def test_the_subscription_is_in_place_before_the_first_view_is_read() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     exchange = monitor.asks({"subscribe": [ID, OTHER]})
     assert exchange.command == Read((ID, OTHER))
     monitor.changes(held(rev=5))
@@ -91,7 +49,7 @@ def test_the_subscription_is_in_place_before_the_first_view_is_read() -> None:
 
 
 def test_a_change_that_comes_with_the_first_view_is_told_once() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     exchange = monitor.asks({"subscribe": [ID]})
     monitor.settle(exchange, Found({ID: held(rev=5)}, NOW))
     monitor.changes(held(rev=5))
@@ -99,7 +57,7 @@ def test_a_change_that_comes_with_the_first_view_is_told_once() -> None:
 
 
 def test_subscribing_again_shows_the_current_state_again() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     monitor.subscribes(pending(rev=4))
     monitor.sees()
     monitor.subscribes(pending(rev=4))
@@ -109,7 +67,7 @@ def test_subscribing_again_shows_the_current_state_again() -> None:
 
 
 def test_views_come_after_the_direct_answers_and_in_the_order_of_the_changes() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     monitor.subscribes(pending(), pending(id=OTHER))
     monitor.sees()
     monitor.changes(held(id=OTHER), held())
@@ -121,7 +79,7 @@ def test_views_come_after_the_direct_answers_and_in_the_order_of_the_changes() -
 
 @pytest.mark.protocol("3.3")
 def test_an_unsubscribed_item_is_not_told_of_any_more() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     monitor.subscribes(pending())
     assert monitor.says({"unsubscribe": [ID, OTHER, "none"]}) == []
     monitor.changes(held())
@@ -130,7 +88,7 @@ def test_an_unsubscribed_item_is_not_told_of_any_more() -> None:
 
 
 def test_an_item_that_was_unsubscribed_before_its_first_view_came_is_not_told_of() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     exchange = monitor.asks({"subscribe": [ID]})
     monitor.says({"unsubscribe": [ID]})
     monitor.settle(exchange, Found({ID: pending()}, NOW))
@@ -138,7 +96,7 @@ def test_an_item_that_was_unsubscribed_before_its_first_view_came_is_not_told_of
 
 
 def test_unknown_and_malformed_ids_are_ignored_and_cost_nothing() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     (exchange,) = monitor.says_anything({"subscribe": [OTHER, "none", 7, OTHER]})
     assert exchange.command == Read((OTHER, "none"))
     monitor.settle(exchange, Found({}, NOW))
@@ -149,7 +107,7 @@ def test_unknown_and_malformed_ids_are_ignored_and_cost_nothing() -> None:
 
 
 def test_a_subscription_that_failed_says_so_and_stays_until_it_is_taken_back() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     monitor.settle(monitor.asks({"subscribe": [ID], "ref": 1}), Failed(Unavailable("not now")))
     (error,) = monitor.sees()
     assert (error["code"], error["ref"]) == ("unavailable", 1)
@@ -157,15 +115,15 @@ def test_a_subscription_that_failed_says_so_and_stays_until_it_is_taken_back() -
 
 @pytest.mark.parametrize("verb", ["subscribe", "unsubscribe"])
 @pytest.mark.parametrize(
-    ("ids", "code"), [({}, "bad-message"), (ID, "bad-message"), ({"mine": True}, "bad-message"), ([ID] * 5, "limit")]
+    ("ids", "code"), [({}, "bad-message"), (ID, "bad-message"), ({"mine": False}, "bad-message"), ([ID] * 5, "limit")]
 )
 def test_ids_come_in_an_array_and_not_too_many(verb: str, ids: Json, code: str) -> None:
-    assert Monitor().refused({verb: ids})[0] == code
+    assert Monitor(QUEUE).refused({verb: ids})[0] == code
 
 
 @pytest.mark.protocol("3.37")
 def test_a_socket_holds_so_many_subscriptions_and_what_was_there_stays() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     monitor.subscribes(pending(), pending(id=OTHER))
     monitor.sees()
     assert monitor.refused({"subscribe": [THIRD, FOURTH]})[0] == "limit"
@@ -216,7 +174,7 @@ def test_where_each_sees_only_its_own_the_rest_does_not_exist(queue: Queue, righ
     ],
 )
 def test_a_post(post: Json, new: NewItem) -> None:
-    assert Monitor().commands({"post": post}) == [Post(new)]
+    assert Monitor(QUEUE).commands({"post": post}) == [Post(new)]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +201,7 @@ def test_a_post(post: Json, new: NewItem) -> None:
     ],
 )
 def test_a_post_that_is_wrong(post: Json, code: str, path: str) -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     assert monitor.refused({"post": post}) == (code, path, None)
     assert len(monitor.hub) == 0
 
@@ -256,12 +214,12 @@ def test_a_post_is_held_against_the_queues_schema() -> None:
 
 @pytest.mark.protocol("3.22")
 def test_who_may_not_post_is_told_so() -> None:
-    assert Monitor(rights=["fetch"]).refused({"post": {"item": 1}}) == ("not-allowed", "", None)
+    assert Monitor(QUEUE, rights=["fetch"]).refused({"post": {"item": 1}}) == ("not-allowed", "", None)
 
 
 @pytest.mark.protocol("3.24", "3.26")
 def test_posted_comes_before_the_first_view_and_no_change_is_missed() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     exchange = monitor.asks({"post": {"item": 1, "subscribe": True}, "ref": "p"})
     monitor.settle(exchange, Posted(held()))
     monitor.changes(held())
@@ -271,7 +229,7 @@ def test_posted_comes_before_the_first_view_and_no_change_is_missed() -> None:
 
 
 def test_a_post_watches_only_where_it_asks() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     monitor.settle(monitor.asks({"post": {"item": 1, "subscribe": False}}), Posted(pending()))
     monitor.changes(pending())
     assert [message["type"] for message in monitor.sees()] == ["posted"]
@@ -279,7 +237,7 @@ def test_a_post_watches_only_where_it_asks() -> None:
 
 @pytest.mark.protocol("3.25")
 def test_a_post_that_failed_watches_nothing_and_gives_its_place_back() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     posts = [monitor.asks({"post": {"item": 1, "subscribe": True}}) for _ in range(3)]
     assert monitor.says({"post": {"item": 1, "subscribe": True}}) == [], "a place is taken from the start"
     for exchange in posts:
@@ -293,7 +251,7 @@ def test_a_post_that_failed_watches_nothing_and_gives_its_place_back() -> None:
 
 
 def test_views_are_joined_with_answers_where_the_client_asked_for_batches() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     monitor.says({"hello": {"batch": True}})
     monitor.sees()
     monitor.subscribes(pending(), pending(id=OTHER))
@@ -314,7 +272,7 @@ def test_views_are_joined_with_answers_where_the_client_asked_for_batches() -> N
     ],
 )
 def test_the_first_delivery_of_an_end_is_known(item: Item, unfetched: bool) -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     monitor.subscribes(item)
     _, (view,) = monitor.monitor.take_with_views()
     assert (view.id, view.unfetched) == (ID, unfetched)
@@ -322,7 +280,7 @@ def test_the_first_delivery_of_an_end_is_known(item: Item, unfetched: bool) -> N
 
 
 def test_a_view_is_encoded_once_however_many_watch() -> None:
-    hub, watchers = Hub(), [Monitor() for _ in range(3)]
+    hub, watchers = Hub(), [Monitor(QUEUE) for _ in range(3)]
     for watcher in watchers:
         watcher.monitor.watching.add(ID)
         hub.watch(ID, watcher)

@@ -22,8 +22,8 @@ WORK_TYPES = {
     *("hello", "batch", "error", "item", "empty", "progress-ack", "result-ack", "fail-ack", "release-ack"),
     *("renew-ack", "resume-ack", "cancel"),
 }
-MONITOR_VERBS = {"hello", "batch", "subscribe", "unsubscribe", "post"}
-MONITOR_TYPES = {"hello", "batch", "error", "status", "posted"}
+MONITOR_VERBS = {"hello", "batch", "subscribe", "unsubscribe", "post", "cancel", "stats"}
+MONITOR_TYPES = {"hello", "batch", "error", "status", "posted", "cancel-ack", "stats"}
 HTTP = {
     *(
         "post",
@@ -40,12 +40,12 @@ HTTP = {
         "release",
         "renew",
     ),
-    *("ticket", "health", "ready", "queue", "queues", "rates", "attempts", "paused"),
+    *("ticket", "health", "ready", "queue", "queues", "rates", "attempts", "paused", "workers"),
 }
 SERVER_SCHEMAS = sorted(
     {name for name in wire_names() if "-server-" in name}
     | {f"http-{name}" for name in ("posted", "posted-all", "view", "problem", "ticket", "health", "ready")}
-    | {f"http-{name}" for name in ("queue", "queues", "rates", "attempts", "paused")}
+    | {f"http-{name}" for name in ("queue", "queues", "rates", "attempts", "paused", "workers")}
 )
 ANY_VALUE = {"item", "progress", "result", "value"}
 
@@ -60,6 +60,8 @@ GOOD_FROM_CLIENTS: list[tuple[held.Socket, Any]] = [
     ("work", {"fail": {"id": ID, "error": {"message": "", "own": 1}, "retryable": True, "retryInMs": 0}}),
     ("work", {"release": {"id": ID, "delayMs": 0}}),
     ("work", {"renew": {"id": ID}}),
+    ("work", {"renew": [{"id": ID}, {"id": ID, "attempts": 1}]}),
+    ("work", {"result": [{"id": ID, "value": None}], "ref": 1}),
     ("work", {"resume": {"worker": "box-1", "leases": []}}),
     ("work", {"hello": {}}),
     ("work", {"batch": []}),
@@ -67,6 +69,10 @@ GOOD_FROM_CLIENTS: list[tuple[held.Socket, Any]] = [
     ("monitor", {"hello": {"batch": True, "labels": {"a": 1}}}),
     ("monitor", {"subscribe": [ID, "no id"]}),
     ("monitor", {"unsubscribe": []}),
+    ("monitor", {"subscribe": {"mine": True}}),
+    ("monitor", {"unsubscribe": {"all": True}, "ref": "x"}),
+    ("monitor", {"cancel": [ID, "no id"]}),
+    ("monitor", {"stats": False}),
     (
         "monitor",
         {"post": {"item": None, "dueAt": NOW, "ttlMs": 1, "key": "ü", "meta": {}, "subscribe": True}},
@@ -100,6 +106,10 @@ BAD_FROM_CLIENTS: list[tuple[held.Socket, Any]] = [
     ("work", {"fail": {"id": ID, "error": {"code": "x"}}}),
     ("work", {"fail": {"id": ID, "error": {"message": "x"}, "retryable": "no"}}),
     ("work", {"release": {"id": ID, "delayMs": "5s"}}),
+    ("work", {"renew": []}),
+    ("work", {"renew": [{"id": ID}, {}]}),
+    ("work", {"renew": [{"id": ID}] * 1_001}),
+    ("work", {"progress": [[{"id": ID, "value": 1}]]}),
     ("work", {"resume": {"leases": []}}),
     ("work", {"resume": {"worker": "w", "leases": [{"id": ID}]}}),
     ("work", {"hello": {"cancel": 1}}),
@@ -109,6 +119,14 @@ BAD_FROM_CLIENTS: list[tuple[held.Socket, Any]] = [
     ("monitor", {"claim": {}}),
     ("monitor", {"subscribe": ID}),
     ("monitor", {"subscribe": [1]}),
+    ("monitor", {"subscribe": {}}),
+    ("monitor", {"subscribe": {"mine": False}}),
+    ("monitor", {"subscribe": {"mine": True, "all": True}}),
+    ("monitor", {"unsubscribe": {"all": True, "more": 1}}),
+    ("monitor", {"cancel": []}),
+    ("monitor", {"cancel": ID}),
+    ("monitor", {"cancel": [1]}),
+    ("monitor", {"stats": 1}),
     ("monitor", {"post": {}}),
     ("monitor", {"post": {"item": 1, "priority": 101}}),
     ("monitor", {"post": {"item": 1, "priority": 0.5}}),
@@ -132,11 +150,19 @@ RENEWED = {
     "leaseMs": 1,
 }
 RESUMED = {"id": ID, "accepted": True, "status": "processing", "leaseUntil": NOW}
+CANCELLED = {"type": "cancel-ack", "id": ID, "accepted": True, "status": "cancelled", "index": 0}
+STATS = wire("monitor-server-stats")["examples"][0]
 ERROR = {"type": "error", "id": None, "code": "bad-json", "errors": [{"path": "", "message": "no JSON"}]}
 VIEW = wire("monitor-server-status")["examples"][0]
 GOOD_FROM_SERVER: list[tuple[held.Socket, Any]] = [
     ("work", ACK),
     ("work", {**ACK, "ref": 0}),
+    ("work", {**ACK, "index": 0}),
+    ("work", {**ERROR, "index": 7, "ref": "r"}),
+    ("monitor", CANCELLED),
+    ("monitor", {**CANCELLED, "accepted": False, "status": "failed", "reason": "terminal", "ref": 1}),
+    ("monitor", {**STATS, "ref": 1}),
+    ("monitor", {"type": "batch", "messages": [CANCELLED, STATS]}),
     ("work", LATE),
     ("work", {**LATE, "duplicate": True}),
     ("work", {**LATE, "status": None, "reason": "unknown"}),
@@ -161,6 +187,15 @@ BAD_FROM_SERVER: list[tuple[held.Socket, Any]] = [
     ("monitor", {"type": "posted", "id": ID, "items": [{"id": ID, "status": "pending", "duplicate": True}]}),
     ("monitor", {"type": "posted", "items": [{"id": ID, "status": "pending"}]}),
     ("work", {**ACK, "reason": "fence"}),
+    ("work", {**ACK, "index": -1}),
+    ("work", CANCELLED),
+    ("monitor", {**CANCELLED, "status": "finished"}),
+    ("monitor", {**CANCELLED, "accepted": False}),
+    ("monitor", {**CANCELLED, "accepted": False, "reason": "fence"}),
+    ("monitor", {**STATS, "counts": {**STATS["counts"], "lost": 1}}),
+    ("monitor", {**STATS, "counts": {"pending": 1}}),
+    ("monitor", {**STATS, "rates": {}}),
+    ("monitor", {**VIEW, "index": 0}),
     ("work", {**ACK, "duplicate": True}),
     ("work", {**LATE, "duplicate": False}),
     ("work", {**LATE, "reason": "late"}),

@@ -3,7 +3,7 @@
 Pure. Where tokens are kept is the store's, how one travels is the web's; a secret is only ever seen here to be hashed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -143,6 +143,11 @@ def _rights(grants: Grants, queue: str, token: Token | None) -> frozenset[Right]
 def _open_everywhere(queues: Mapping[str, Grants], right: Right | None) -> bool:
     """Whether no token is needed for this on any queue: then a 404 tells nothing that a 401 would hide."""
     return all(right in opened or (right is None and opened) for opened in map(Grants.open_rights, queues.values()))
+
+
+def may_cancel(posted_by: str, user: str, rights: Collection[str]) -> bool:
+    """Whether who has the right to `post` may cancel this poster's item; on an open queue the id is the capability."""
+    return "admin" in rights or posted_by == user
 
 
 class Tickets:

@@ -5,14 +5,18 @@ A command takes effect in one turn, wholly or not at all. Its outcome is given a
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.errors import Refused
 from leaseway_server.core.events import Event
+from leaseway_server.core.jsontext import Json
 from leaseway_server.core.lifecycle import Reason
 from leaseway_server.core.model import Item, NewItem
+
+BEYOND: Final = 2**63 - 1
+"""Above every row number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,15 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One event on one item: a report, a cancel. Outcome: `Changed`."""
+    """One event on one item: a report, a cancel. Outcome: `Changed`.
+
+    `guard` is asked of the item as it stands why this caller may not ("" where it may): with `unknown` the item is not
+    there for it at all.
+    """
 
     id: str
     event: Event
+    guard: Callable[[Item], str] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +66,8 @@ class Ask:
     criteria: Criteria
     count: int = 1
     wait_ms: int = 0
+    given: Json = None
+    """The criteria as the claim gave them."""
     until: int = 0
     """Set by the turn that takes it up."""
 
@@ -111,7 +122,20 @@ class Pause:
     on: bool
 
 
-Command: TypeAlias = Post | PostAll | Delete | Change | Ask | Withdraw | ResumeLeases | Drop | Read | Pause
+@dataclass(frozen=True, slots=True)
+class ReadFollowed:
+    """The views of what this poster has open, and of its ends that nobody fetched yet; of "" all that is open.
+
+    Newest first, those of row numbers below `before`. Outcome: `Followed`.
+    """
+
+    poster: str
+    before: int = BEYOND
+
+
+Command: TypeAlias = (
+    Post | PostAll | Delete | Change | Ask | Withdraw | ResumeLeases | Drop | Read | ReadFollowed | Pause
+)
 
 
 @dataclass(slots=True)
@@ -182,6 +206,18 @@ class Paused:
     changed: bool
 
 
+@dataclass(slots=True)
+class Followed:
+    """Some of the items that were asked for, finished ones with their `result`. `now` is the turn's time.
+
+    `before` says where to go on; 0 where these were the last.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    now: int = 0
+    before: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """It was done; there is nothing to say."""
@@ -194,7 +230,7 @@ class Failed:
     error: Refused
 
 
-Outcome: TypeAlias = Posted | PostedAll | Changed | Handed | Empty | Resumed | Found | Paused | Done | Failed
+Outcome: TypeAlias = Posted | PostedAll | Changed | Handed | Empty | Resumed | Found | Followed | Paused | Done | Failed
 
 Answer: TypeAlias = Callable[[Outcome], None]
 """Who is told an outcome; called once the turn is committed, and must not wait."""

@@ -6,6 +6,7 @@ be sent is taken by `take`. Only waiting claims are answered out of order (PROTO
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
@@ -13,8 +14,9 @@ import orjson
 
 from leaseway_server.core.commands import Command, Failed, Outcome
 from leaseway_server.core.errors import BadJson, BadMessage, LimitReached, Refused
+from leaseway_server.core.hello import Greeting, parse_hello
 from leaseway_server.core.jsontext import Json, JsonRefused, parse
-from leaseway_server.core.members import NAME_LIMIT, Members, an_object, flag, name_of
+from leaseway_server.core.members import NAME_LIMIT, Members, an_object
 from leaseway_server.core.queue import Queue
 
 PROTOCOL: Final = 1
@@ -26,11 +28,15 @@ Message: TypeAlias = dict[str, object]
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """One message of the client and what becomes of it. `id` is the item it names, if any."""
+    """One message of the client and what becomes of it. `id` is the item it names, if any.
+
+    Each member of an array that is answered by itself is one too; `index` is its place there.
+    """
 
     verb: str
     ref: Ref = None
     id: str | None = None
+    index: int | None = None
     command: Command | None = None
     ordered: bool = True
     left: int = 1
@@ -45,10 +51,9 @@ class Conversation(ABC):
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self.worker = ""
-        self.batches = False
+        self.greeting = Greeting()
         self.heard = 0
-        """How many messages came; a batch is its members, or one where it has none."""
+        """How many messages came; a batch is its members, or one where it has none, and so is an array of reports."""
         self.bad = 0
         """How many of them were no message of the protocol."""
         self._waiting: deque[Exchange] = deque()
@@ -61,7 +66,7 @@ class Conversation(ABC):
         try:
             value = parse(text)
         except JsonRefused as refused:
-            self._refuse(Exchange("", left=0), BadJson(str(refused)))
+            self._refuse(Exchange(""), BadJson(str(refused)))
             return []
         said: list[Exchange] = []
         self._message(value, said, outer=True)
@@ -80,7 +85,7 @@ class Conversation(ABC):
     def take(self) -> list[bytes]:
         """The frames to send now, in order; each is at most `maxMessageBytes` long where its messages are."""
         messages = self._take_messages()
-        return frames(messages, self.batches, self.queue.limits.message_bytes)
+        return frames(messages, self.greeting.batch, self.queue.limits.message_bytes)
 
     def weight(self) -> int:
         """How many bytes wait to be taken."""
@@ -104,9 +109,6 @@ class Conversation(ABC):
     def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
         """Says what the outcome means, by `_say`."""
 
-    def _greet(self, hello: Members) -> None:  # noqa: B027  Most sockets want nothing more of a greeting.
-        """Takes what a `hello` says to this kind of socket alone."""
-
     def _message(self, value: Json, said: list[Exchange], *, outer: bool) -> None:
         exchange = Exchange("")
         try:
@@ -116,11 +118,10 @@ class Conversation(ABC):
             if verb == "batch":
                 self._batch(members[verb], said, outer=outer)
             elif verb == "hello":
-                self._hello(exchange, an_object(members[verb], "hello"))
+                self._hello(exchange, members[verb])
             else:
                 self._handle(verb, members[verb], exchange, said)
         except Refused as refused:
-            exchange.left = 0
             self._refuse(exchange, refused)
 
     def _verb(self, members: Members) -> str:
@@ -140,11 +141,31 @@ class Conversation(ABC):
         for message in value:
             self._message(message, said, outer=False)
 
-    def _hello(self, exchange: Exchange, hello: Members) -> None:
-        self.worker = name_of(hello, "worker")
-        self.batches = flag(hello, "batch", default=False)
-        self._greet(hello)
-        exchange.left = 0
+    def _each(
+        self, values: list[Json], whole: Exchange, most: int, fill_in: Callable[[Json, Exchange], None]
+    ) -> list[Exchange]:
+        """The members of an array, each with an answer of its own. Gives what is to be submitted, in this order.
+
+        `fill_in` fills in the exchange of one; what is wrong with a member is told of that one and harms no other.
+        """
+        if not values:
+            raise BadMessage(f"{whole.verb} must have at least one member in its array")
+        if len(values) > most:
+            raise LimitReached(f"{whole.verb} takes at most {most} at once, and here are {len(values)}")
+        self.heard += len(values) - 1
+        said = []
+        for index, value in enumerate(values):
+            exchange = Exchange(whole.verb, whole.ref, index=index)
+            try:
+                fill_in(value, exchange)
+            except Refused as refused:
+                self._refuse(exchange, refused)
+            else:
+                said.append(self._begin(exchange))
+        return said
+
+    def _hello(self, exchange: Exchange, hello: Json) -> None:
+        self.greeting = parse_hello(hello)
         answer: Message = {
             "type": "hello",
             "protocol": PROTOCOL,
@@ -153,8 +174,13 @@ class Conversation(ABC):
             "schemas": self.queue.schemas.documents(),
             "maxMessageBytes": self.queue.limits.message_bytes,
         }
+        self._reply(exchange, orjson.dumps(answer))
+
+    def _reply(self, exchange: Exchange, message: bytes) -> None:
+        """Answers at once, in its turn, what needs no command."""
+        exchange.left = 0
         self._begin(exchange)
-        self._say(exchange, answer)
+        self._say_encoded(exchange, with_ref(message, exchange))
         self._flush()
 
     def _begin(self, exchange: Exchange) -> Exchange:
@@ -164,7 +190,7 @@ class Conversation(ABC):
 
     def _refuse(self, exchange: Exchange, refused: Refused) -> None:
         self.bad += isinstance(refused, BadJson | BadMessage)
-        exchange.ordered = True
+        exchange.left, exchange.ordered = 0, True
         self._begin(exchange)
         self._say(exchange, self._error(exchange, refused))
         self._flush()
@@ -174,9 +200,9 @@ class Conversation(ABC):
         return {"type": "error", "id": exchange.id, "code": refused.code, "errors": errors}
 
     def _say(self, exchange: Exchange, message: Message) -> None:
-        if exchange.ref is not None:
-            message["ref"] = exchange.ref
-        self._say_encoded(exchange, orjson.dumps(message))
+        if exchange.index is not None:
+            message["index"] = exchange.index
+        self._say_encoded(exchange, with_ref(orjson.dumps(message), exchange))
 
     def _say_encoded(self, exchange: Exchange, message: bytes) -> None:
         self._weight += len(message)
@@ -210,6 +236,13 @@ def frames(messages: list[bytes], batches: bool, limit: int) -> list[bytes]:
         size += len(message) + 1
     joined.append(_join(batch))
     return joined
+
+
+def with_ref(message: bytes, exchange: Exchange) -> bytes:
+    """The message, an object with members, with its `ref`; spliced in, since it may be large."""
+    if exchange.ref is None:
+        return message
+    return message[:-1] + b',"ref":' + orjson.dumps(exchange.ref) + b"}"
 
 
 _BATCH_BYTES: Final = len(b'{"type":"batch","messages":[]}')

@@ -135,6 +135,10 @@ class Dispatch:
         """The claims of one socket, oldest first."""
         return list(self._by_holder.get(holder, {}).values())
 
+    def waiting(self, holder: int) -> list[tuple[Ask, int]]:
+        """The claims of one socket, oldest first, and how many items each still takes."""
+        return [(ask, self._by_ask[ask].left) for ask in self.of_holder(holder)]
+
     def end(self, now: int) -> list[Answer]:
         """The claims whose time is over leave. Gives whom to tell."""
         ended = []

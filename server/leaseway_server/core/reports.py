@@ -49,6 +49,7 @@ def parse_ask(value: Json, queue: Queue, holder: int, user: str, worker: str) ->
         user=user,
         worker=name_of(claim, "worker") or worker,
         criteria=criteria,
+        given=claim.get("criteria"),
         count=min(integer(claim, "count", least=1, most=HIGHEST_INTEGER) or 1, queue.limits.count),
         wait_ms=min(integer(claim, "waitMs", most=HIGHEST_INTEGER) or 0, queue.limits.wait_ms),
     )

@@ -11,11 +11,12 @@ from typing import ClassVar, Final
 import orjson
 
 from leaseway_server.core.commands import Ask, Changed, Done, Empty, Handed, Outcome, Resumed, ResumeLeases, Withdraw
-from leaseway_server.core.conversation import IDS_A_MESSAGE, Conversation, Exchange, Message
+from leaseway_server.core.conversation import IDS_A_MESSAGE, Conversation, Exchange, Message, with_ref
+from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.errors import BadMessage, LimitReached
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.limits import Allowance
-from leaseway_server.core.members import Members, an_object, flag, integer, item_id, name_of, required
+from leaseway_server.core.members import an_object, integer, item_id, name_of, required
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.reports import REPORTS, Reporter, ack, parse_ask, parse_report
 from leaseway_server.core.view import encode_item
@@ -39,28 +40,31 @@ class WorkSession(Conversation):
         super().__init__(queue)
         self.holder = holder
         self.user = user
-        self._wants_cancel = False
+        self.latest: Criteria | None = None
+        """The criteria of its latest claim; None before the first."""
+        self._claimed_as = ""
         self._waiting_claims = waiting
         self._fences: dict[str, int] = {}
         self._reporter = Reporter(holder, user, self._fences.get, chance)
 
     def lost(self, item_id: str, reason: str) -> None:
         """This socket lost an item that it held: it is told where its `hello` asked for that."""
-        if self._wants_cancel:
+        if self.greeting.cancel:
             message = orjson.dumps({"type": "cancel", "id": item_id, "reason": reason})
             self._weight += len(message)
             self._outgoing.append(message)
 
-    def _greet(self, hello: Members) -> None:
-        self._wants_cancel = flag(hello, "cancel", default=False)
+    @property
+    def name(self) -> str:
+        """The worker's name: its `hello`'s, or else that of its latest claim; "" where neither gave one."""
+        return self.greeting.worker or self._claimed_as
 
     def _handle(self, verb: str, value: Json, exchange: Exchange, said: list[Exchange]) -> None:
+        if verb in REPORTS and isinstance(value, list):
+            said += self._each(value, exchange, self.queue.limits.batch, self._report)
+            return
         if verb == "claim":
-            ask = parse_ask(value, self.queue, self.holder, self.user, self.worker)
-            exchange.command = ask
-            exchange.left = ask.count
-            exchange.ordered = not ask.wait_ms
-            self._park(exchange)
+            self._claim(value, exchange)
         elif verb == "unclaim":
             if value is not True:
                 raise BadMessage("unclaim is followed by true")
@@ -68,10 +72,21 @@ class WorkSession(Conversation):
         elif verb == "resume":
             exchange.command = self._resume(value)
         else:
-            if isinstance(value, dict) and isinstance(value.get("id"), str):
-                exchange.id = str(value["id"])  # An `error` names the item too.
-            exchange.command = parse_report(verb, value, self.queue, self._reporter)
+            self._report(value, exchange)
         said.append(self._begin(exchange))
+
+    def _claim(self, value: Json, exchange: Exchange) -> None:
+        ask = parse_ask(value, self.queue, self.holder, self.user, self.greeting.worker)
+        exchange.command = ask
+        exchange.left = ask.count
+        exchange.ordered = not ask.wait_ms
+        self._park(exchange)
+        self.latest, self._claimed_as = ask.criteria, ask.worker
+
+    def _report(self, value: Json, exchange: Exchange) -> None:
+        if isinstance(value, dict) and isinstance(value.get("id"), str):
+            exchange.id = str(value["id"])  # An `error` names the item too.
+        exchange.command = parse_report(exchange.verb, value, self.queue, self._reporter)
 
     def _park(self, exchange: Exchange) -> None:
         """Counts the claims that wait."""
@@ -93,7 +108,7 @@ class WorkSession(Conversation):
         self.heard += len(leases) // IDS_A_MESSAGE
         if len(leases) > self.queue.limits.ids:
             raise LimitReached(f"at most {self.queue.limits.ids} leases are resumed at once", path="/leases")
-        worker = name_of(resume, "worker") or self.worker
+        worker = name_of(resume, "worker") or self.greeting.worker
         if not worker:
             raise BadMessage("worker is missing: the name that the claims were made under", path="/worker")
         return ResumeLeases(self.holder, self.user, worker, tuple(map(_lease_at, count(), leases)))
@@ -102,7 +117,7 @@ class WorkSession(Conversation):
         match outcome:
             case Handed(item):
                 self._remember(item.id, item.attempts)
-                self._say_encoded(exchange, _with_ref(encode_item(item, self.queue.policy.lease), exchange))
+                self._say_encoded(exchange, with_ref(encode_item(item, self.queue.policy.lease), exchange))
             case Empty():
                 exchange.left = 0
                 self._say(exchange, {"type": "empty"})
@@ -156,13 +171,6 @@ def _resumed(known: str, changed: Changed) -> Message:
     if not changed.accepted:
         answer["reason"] = changed.reason
     return answer
-
-
-def _with_ref(message: bytes, exchange: Exchange) -> bytes:
-    """The `item` message with its `ref`, spliced, since it may be large."""
-    if exchange.ref is None:
-        return message
-    return message[:-1] + b',"ref":' + orjson.dumps(exchange.ref) + b"}"
 
 
 def _weight(exchange: Exchange) -> int:

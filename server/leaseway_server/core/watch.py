@@ -4,14 +4,16 @@ A slow reader costs its subscriptions and no more: of each item only the newest 
 sockets is the hub's.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from leaseway_server.core.commands import Found, Outcome, Post, PostAll, Posted, PostedAll, Read
+from leaseway_server.core.access import may_cancel
+from leaseway_server.core.cancels import NOT_ALLOWED, cancel_ack, parse_cancel
+from leaseway_server.core.commands import Changed, Followed, Found, Outcome, Post, PostAll, Posted, PostedAll, Read
 from leaseway_server.core.conversation import IDS_A_MESSAGE, Conversation, Exchange, frames
 from leaseway_server.core.errors import BadMessage, LimitReached, NotAllowed
+from leaseway_server.core.first_views import FirstViews
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.members import an_object, flag
 from leaseway_server.core.model import Item
@@ -19,8 +21,8 @@ from leaseway_server.core.posting import parse_post, parse_posts
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.view import encode_view
 
-READ_AT_ONCE: Final = 500
-"""Of so many ids the first views are read at a time."""
+ALL: Final = ""
+"""In place of a poster: everybody's items. Nobody in particular can follow only what is its own."""
 
 
 @dataclass(slots=True)
@@ -35,10 +37,43 @@ class View:
     unfetched: bool
 
 
+class Lookout:
+    """What a monitor's session has of the world: who tells it of changes, and the queue's figures.
+
+    This one has nothing, as that of a socket that is gone.
+    """
+
+    def watch(self, item_id: str) -> None:
+        """From now on changes of the item are offered."""
+
+    def unwatch(self, item_id: str) -> None:
+        """Ends `watch`."""
+
+    def follow(self, poster: str) -> None:
+        """From now on changes of this poster's items are offered; with `ALL` those of all."""
+
+    def unfollow(self, poster: str) -> None:
+        """Ends `follow`."""
+
+    def show_stats(self) -> bytes:
+        """The `stats` message; from now on it is offered when it changes."""
+        return b""
+
+    def hide_stats(self) -> None:
+        """Ends `show_stats`."""
+
+
 class WatchList:
-    """The subscriptions of one socket, and what it has still to be told."""
+    """The subscriptions of one socket, and what it has still to be told.
+
+    Of an item that is named (by its id) the newest view that was offered is known; of one that is followed (as one of
+    its poster's) only while it waits to be told: followed items are without number. Nothing old comes of that, since
+    what is offered comes in the order of commits.
+    """
 
     def __init__(self) -> None:
+        self.followed: set[str] = set()
+        """Posters; with `ALL` everybody."""
         self._newest: dict[str, int] = {}
         self._pending: dict[str, View] = {}
         self.weight = 0
@@ -63,9 +98,20 @@ class WatchList:
         self._newest.setdefault(item_id, 0)
 
     def discard(self, item_id: str) -> None:
-        """Stops watching it; what was not told is not told any more."""
+        """Stops watching it by its id; what was not told is not told any more, unless it is followed."""
         self._newest.pop(item_id, None)
-        self._drop(item_id)
+        if item_id in self._pending:
+            self._drop_unwanted(self._pending[item_id])
+
+    def follow(self, poster: str) -> None:
+        """Watches the poster's items, from the next views on that are offered."""
+        self.followed.add(poster)
+
+    def unfollow(self, poster: str) -> None:
+        """Ends `follow`."""
+        self.followed.discard(poster)
+        for view in list(self._pending.values()):
+            self._drop_unwanted(view)
 
     def end(self, item_id: str) -> None:
         """The item is gone. What was not told of it still is."""
@@ -73,13 +119,19 @@ class WatchList:
 
     def offer(self, view: View) -> None:
         """A change of an item: told unless this or a newer view was offered before."""
-        if view.rev > self._newest.get(view.id, view.rev):
+        known = self._known(view)
+        if known is not None and view.rev > known:
             self._hold(view)
 
     def answer(self, view: View) -> None:
-        """The immediate view of a new subscription: told, unless a newer one was offered before."""
-        if view.rev >= self._newest.get(view.id, view.rev + 1):
+        """A view that was asked for: told, unless a newer one was offered before."""
+        known = self._known(view)
+        if known is not None and view.rev >= known:
             self._hold(view)
+
+    def for_producer(self, view: View) -> bool:
+        """Whether this is told as to a producer: who watches all does it as an administrator (PROTOCOL.md §3)."""
+        return view.id in self._newest or (view.posted_by != ALL and view.posted_by in self.followed)
 
     def take(self) -> list[View]:
         """What is to be told now, oldest change first."""
@@ -88,8 +140,21 @@ class WatchList:
         self.weight = 0
         return views
 
+    def _known(self, view: View) -> int | None:
+        """The newest `rev` that was offered, as far as is known; None where nobody wants the item."""
+        newest = self._newest.get(view.id)
+        if newest is None and (ALL in self.followed or view.posted_by in self.followed):
+            held = self._pending.get(view.id)
+            return held.rev if held else 0
+        return newest
+
+    def _drop_unwanted(self, view: View) -> None:
+        if self._known(view) is None:
+            self._drop(view.id)
+
     def _hold(self, view: View) -> None:
-        self._newest[view.id] = view.rev
+        if view.id in self._newest:
+            self._newest[view.id] = view.rev
         self._drop(view.id)
         self._pending[view.id] = view
         self.weight += len(view.encoded)
@@ -103,37 +168,32 @@ class WatchList:
 class MonitorSession(Conversation):
     """What one monitor's socket says and is told.
 
-    `watch` and `unwatch` tell the hub of this socket's interest, before the first view is read: no change between the
-    two is missed.
+    `lookout` is told of this socket's interest before the first view is read: no change between the two is missed.
     """
 
-    verbs: ClassVar[frozenset[str]] = frozenset({"subscribe", "unsubscribe", "post", "hello", "batch"})
+    verbs: ClassVar[frozenset[str]] = frozenset(
+        {"subscribe", "unsubscribe", "post", "cancel", "stats", "hello", "batch"}
+    )
 
-    def __init__(
-        self,
-        queue: Queue,
-        user: str,
-        rights: frozenset[str],
-        *,
-        watch: Callable[[str], None],
-        unwatch: Callable[[str], None],
-    ) -> None:
+    def __init__(self, queue: Queue, user: str, rights: frozenset[str], lookout: Lookout) -> None:
         super().__init__(queue)
         self.watching = WatchList()
         self._user = user
         self._rights = rights
-        self._watch = watch
-        self._unwatch = unwatch
+        self._lookout = lookout
         self._promised: dict[Exchange, tuple[int, ...]] = {}
         """Posts under way of which some are to be watched: which, by index."""
-        self._unread: deque[str] = deque()
-        self._reading = False
+        self._first_views = FirstViews()
+        self._stats = b""
 
     def close(self) -> None:
         """The socket is gone: nobody watches here any more."""
         for item_id in self.watching:
-            self._unwatch(item_id)
-        self._watch = self._unwatch = _nobody
+            self._lookout.unwatch(item_id)
+        for poster in self.watching.followed:
+            self._lookout.unfollow(poster)
+        self._lookout.hide_stats()
+        self._lookout = Lookout()
 
     def offer(self, view: View) -> None:
         """The hub has a change of an item that this socket named."""
@@ -144,6 +204,11 @@ class MonitorSession(Conversation):
         """An item that this socket named is gone."""
         self.watching.end(item_id)
 
+    def offer_stats(self, message: bytes) -> None:
+        """The queue's figures are others now; only the newest wait to be told."""
+        if self._may_see_stats():
+            self._stats = message
+
     def weight(self) -> int:
         """How many bytes wait to be taken, views included."""
         return self._weight + self.watching.weight
@@ -151,22 +216,60 @@ class MonitorSession(Conversation):
     def _sees(self, posted_by: str) -> bool:
         return self.queue.shows(posted_by, self._user, self._rights)
 
+    def _may_see_stats(self) -> bool:
+        return not self.queue.own_only or "admin" in self._rights
+
     def take_with_views(self) -> tuple[list[bytes], list[View]]:
-        """The frames to send now: direct answers, then the newest views; and the views that are among them."""
+        """The frames to send now: direct answers, the newest views, the figures; and the views told to a producer."""
         messages = self._take_messages()
         views = self.watching.take()
         messages.extend(view.encoded for view in views)
-        return frames(messages, self.batches, self.queue.limits.message_bytes), views
+        if self._stats:
+            messages.append(self._stats)
+            self._stats = b""
+        told = [view for view in views if self.watching.for_producer(view)]
+        return frames(messages, self.greeting.batch, self.queue.limits.message_bytes), told
 
     def _handle(self, verb: str, value: Json, exchange: Exchange, said: list[Exchange]) -> None:
-        if verb == "post":
-            said.append(self._begin(self._post(value, exchange)))
-        elif verb == "subscribe":
-            self._subscribe(_ids(value, verb, self.queue))
-            said += self.read_on(exchange)
+        match verb:
+            case "post":
+                said.append(self._begin(self._post(value, exchange)))
+            case "cancel":
+                said += self._cancel(value, exchange)
+            case "stats":
+                self._show_stats(value, exchange)
+            case "subscribe":
+                self._subscribe(value)
+                said += self.read_on(exchange)
+            case _:
+                self._unsubscribe(value)
+
+    def _cancel(self, value: Json, exchange: Exchange) -> list[Exchange]:
+        if "post" not in self._rights:
+            raise NotAllowed("this token may watch here, but not cancel")
+        if not isinstance(value, list):
+            raise BadMessage("cancel must be an array of ids")
+        return self._each(value, exchange, self.queue.limits.ids, self._cancel_one)
+
+    def _cancel_one(self, value: Json, exchange: Exchange) -> None:
+        exchange.command = parse_cancel(value, self._why_not_cancel)
+        exchange.id = exchange.command.id
+
+    def _why_not_cancel(self, item: Item) -> str:
+        if not self._sees(item.posted_by):
+            return "unknown"
+        return "" if may_cancel(item.posted_by, self._user, self._rights) else NOT_ALLOWED
+
+    def _show_stats(self, value: Json, exchange: Exchange) -> None:
+        if not isinstance(value, bool):
+            raise BadMessage("stats must be true or false")
+        self._stats = b""
+        if not value:
+            self._lookout.hide_stats()
+        elif self._may_see_stats():
+            self._reply(exchange, self._lookout.show_stats())
         else:
-            for item_id in _ids(value, verb, self.queue):
-                self._forget(item_id)
+            raise NotAllowed("here each sees only its own items; only an administrator is told how many there are")
 
     def _post(self, value: Json, exchange: Exchange) -> Exchange:
         if "post" not in self._rights:
@@ -185,24 +288,54 @@ class MonitorSession(Conversation):
         exchange.command = command
         return exchange
 
-    def _subscribe(self, ids: tuple[str, ...]) -> None:
+    def _subscribe(self, value: Json) -> None:
+        if isinstance(value, dict):
+            self._follow(self._poster(value, "subscribe"))
+        else:
+            self._name(_ids(value, "subscribe", self.queue))
+
+    def _unsubscribe(self, value: Json) -> None:
+        if isinstance(value, dict):
+            poster = self._poster(value, "unsubscribe")
+            self.watching.unfollow(poster)
+            self._first_views.unfollow(poster)
+            self._lookout.unfollow(poster)
+        else:
+            for item_id in _ids(value, "unsubscribe", self.queue):
+                self._forget(item_id)
+
+    def _name(self, ids: tuple[str, ...]) -> None:
         self.heard += len(ids) // IDS_A_MESSAGE
         self._check_room(sum(item_id not in self.watching for item_id in ids))
         for item_id in ids:
             self._start(item_id)
-        self._unread.extend(ids)
+        self._first_views.name(ids)
+
+    def _follow(self, poster: str) -> None:
+        self.watching.follow(poster)
+        self._lookout.follow(poster)
+        self._first_views.follow(poster)
+
+    def _poster(self, value: Json, verb: str) -> str:
+        """Whose items `{"mine": true}` and `{"all": true}` mean."""
+        match value:
+            case {"mine": True, **more} if not more:
+                if not self._user:
+                    raise NotAllowed("without a token there is nobody whose items these could be", path="/mine")
+                return self._user
+            case {"all": True, **more} if not more:
+                if "admin" not in self._rights:
+                    raise NotAllowed("only an administrator may watch all items", path="/all")
+                return ALL
+        raise BadMessage(f'{verb} takes an array of ids, or {{"mine": true}}, or {{"all": true}}')
 
     def read_on(self, exchange: Exchange | None = None) -> list[Exchange]:
-        """What is to be submitted next of the first views: a part at a time, and the next when that one was sent.
-
-        So a reader costs what it takes at a time, however much it asked for. `exchange` is the `subscribe` that asks.
-        """
-        if self._reading or not self._unread:
+        """What is to be submitted next of the first views. `exchange` is the `subscribe` that asks."""
+        command = self._first_views.next()
+        if command is None:
             return []
-        self._reading = True
-        ids = tuple(self._unread.popleft() for _ in range(min(READ_AT_ONCE, len(self._unread))))
         exchange = exchange or Exchange("subscribe")
-        exchange.command, exchange.ordered = Read(ids), False
+        exchange.command, exchange.ordered = command, False
         return [exchange]
 
     def _check_room(self, more: int) -> None:
@@ -212,16 +345,16 @@ class MonitorSession(Conversation):
 
     def _start(self, item_id: str) -> None:
         self.watching.add(item_id)
-        self._watch(item_id)
+        self._lookout.watch(item_id)
 
     def _forget(self, item_id: str) -> None:
         self.watching.discard(item_id)
-        self._unwatch(item_id)
+        self._lookout.unwatch(item_id)
 
     def settle(self, exchange: Exchange, outcome: Outcome) -> None:
         """Takes an outcome of the exchange's command."""
         promised = self._promised.pop(exchange, ())
-        self._reading = self._reading and not isinstance(exchange.command, Read)
+        self._first_views.answered(exchange.command, outcome)
         super().settle(exchange, outcome)
         if promised and isinstance(outcome, Posted | PostedAll):  # `posted` comes before its first `status`.
             posted = outcome.items if isinstance(outcome, PostedAll) else (outcome,)
@@ -232,21 +365,26 @@ class MonitorSession(Conversation):
         """What is new is told with this very commit; what was there before has to be read, unless it is watched."""
         item_id = posted.item.id
         if posted.duplicate and item_id not in self.watching:
-            self._unread.append(item_id)
+            self._first_views.name((item_id,))
         self._start(item_id)
 
     def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
-        if isinstance(outcome, Posted):
-            self._say(exchange, {"type": "posted", **_posted(outcome)})
-        elif isinstance(outcome, PostedAll):
-            self._say(exchange, {"type": "posted", "items": [_posted(each) for each in outcome.items]})
-        else:
-            assert isinstance(outcome, Found)
-            assert isinstance(exchange.command, Read)
-            self._show(exchange.command.ids, outcome)
+        match outcome:
+            case Posted():
+                self._say(exchange, {"type": "posted", **_posted(outcome)})
+            case PostedAll(posted):
+                self._say(exchange, {"type": "posted", "items": [_posted(each) for each in posted]})
+            case Changed():
+                self._say(exchange, cancel_ack(exchange.id or "", outcome))
+            case Followed(items, now):
+                for item in items:  # Its own, or an administrator's: all of them are there for it.
+                    self.watching.answer(view_of(item, now))
+            case _:
+                assert isinstance(outcome, Found)
+                assert isinstance(exchange.command, Read)
+                self._show(exchange.command.ids, outcome)
 
     def _show(self, ids: tuple[str, ...], found: Found) -> None:
-        self._unread.extendleft(reversed(found.left))
         for item_id in ids:
             item = found.items.get(item_id)
             if item_id in found.left:
@@ -255,10 +393,6 @@ class MonitorSession(Conversation):
                 self._forget(item_id)  # Unknown ids are ignored, and cost nothing.
             elif item_id in self.watching:
                 self.watching.answer(view_of(item, found.now))
-
-
-def _nobody(_item_id: str) -> None:
-    """Watches nothing."""
 
 
 def view_of(item: Item, now: int) -> View:
@@ -281,7 +415,7 @@ def _posted(posted: Posted) -> dict[str, object]:
 
 def _ids(value: Json, verb: str, queue: Queue) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise BadMessage(f"{verb} must be an array of ids")
+        raise BadMessage(f'{verb} takes an array of ids, or {{"mine": true}}, or {{"all": true}}')
     if len(value) > queue.limits.ids:
         raise LimitReached(f"a message names at most {queue.limits.ids} ids, and here are {len(value)}")
     return tuple(dict.fromkeys(item_id for item_id in value if isinstance(item_id, str)))

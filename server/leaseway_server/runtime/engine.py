@@ -13,6 +13,7 @@ from typing import Final, TypeVarTuple
 
 from leaseway_server.core.commands import (
     Answer,
+    Ask,
     Change,
     Command,
     Delete,
@@ -22,6 +23,7 @@ from leaseway_server.core.commands import (
     Post,
     PostAll,
     Read,
+    ReadFollowed,
     ResumeLeases,
     Withdraw,
 )
@@ -32,8 +34,9 @@ from leaseway_server.core.keys import swept_at
 from leaseway_server.core.lifecycle import loss
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.clock import Clock
+from leaseway_server.runtime.followed import PAGE
 from leaseway_server.runtime.hub import Hub
-from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.runtime.leases import Lease, Leases, Start
 from leaseway_server.runtime.retention import LOOK_MS
 from leaseway_server.runtime.tally import Tally
 from leaseway_server.runtime.turn import SLICE, Submission, Sweeps, TurnWork, nobody
@@ -144,6 +147,19 @@ class Engine:
         if not self._stamps:
             self._stamps_due = self.clock.now() + TICK_MS
         self._stamps[item_id] = rev
+
+    @property
+    def workers(self) -> int:
+        """How many sockets of workers are open: those that can be told of losses."""
+        return len(self._on_loss)
+
+    def waiting(self, holder: int) -> list[tuple[Ask, int]]:
+        """A socket's waiting claims, oldest first, and how many items each still takes."""
+        return self._dispatch.waiting(holder)
+
+    def held(self, holder: int, most: int) -> list[tuple[str, Lease]]:
+        """What a socket holds as of the last commit, by id; at most so many."""
+        return self._leases.held(holder, most)
 
     async def ask(self, command: Command) -> Outcome:
         """As `submit`, for a command with one outcome. A caller that is cancelled cancels nothing but its waiting."""
@@ -343,7 +359,7 @@ class Engine:
         _log.error("a turn could not be written", extra=self._said("store.full", fault=str(full)))
         self._pause()
         refused = Failed(Unavailable("the server cannot write at the moment (no space?); nothing of this was done"))
-        reads = [submission for submission in submissions if isinstance(submission.command, Read)]
+        reads = [submission for submission in submissions if isinstance(submission.command, Read | ReadFollowed)]
         self._refuse([submission for submission in submissions if submission not in reads], refused)
         for ask in self._dispatch.unanswered(searched=False):  # Those that wait stay, and time out.
             self._tell(self._dispatch.remove(ask), refused)
@@ -402,6 +418,8 @@ def _bytes(command: Command) -> int:
         return len(command.event.value)
     if isinstance(command, ResumeLeases):
         return len(command.leases) * ID_BYTES
+    if isinstance(command, ReadFollowed):
+        return PAGE * ID_BYTES
     return len(command.ids) * ID_BYTES if isinstance(command, Read) else 0
 
 
@@ -413,7 +431,9 @@ def _must_be_done(command: Command) -> bool:
 def _light(submission: Submission) -> bool:
     """Whether loss of power may cost it: progress and renewals (PROTOCOL.md §7.1), and what only reads."""
     command = submission.command
-    return isinstance(command, Read) or (isinstance(command, Change) and isinstance(command.event, Progress | Renew))
+    if isinstance(command, Read | ReadFollowed):
+        return True
+    return isinstance(command, Change) and isinstance(command.event, Progress | Renew)
 
 
 def _writes(submission: Submission) -> bool:

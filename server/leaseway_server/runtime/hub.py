@@ -1,10 +1,10 @@
 """From committed changes to those who watch: each view is encoded once, however many watch it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from leaseway_server.core.model import Item
-from leaseway_server.core.watch import View, view_of
+from leaseway_server.core.watch import ALL, View, view_of
 
 
 class Watcher(Protocol):
@@ -20,10 +20,11 @@ class Watcher(Protocol):
 
 
 class Hub:
-    """Who watches which items of one queue."""
+    """Who watches which items of one queue, by their ids or by their poster."""
 
     def __init__(self) -> None:
         self._watchers: dict[str, set[Watcher]] = {}
+        self._followers: dict[str, set[Watcher]] = {}
 
     def watch(self, item_id: str, watcher: Watcher) -> None:
         """From now on the watcher is offered every change of the item."""
@@ -31,16 +32,20 @@ class Hub:
 
     def unwatch(self, item_id: str, watcher: Watcher) -> None:
         """Ends `watch`; harmless where there was none."""
-        watchers = self._watchers.get(item_id)
-        if watchers is not None:
-            watchers.discard(watcher)
-            if not watchers:
-                del self._watchers[item_id]
+        _discard(self._watchers, item_id, watcher)
+
+    def follow(self, poster: str, watcher: Watcher) -> None:
+        """From now on the watcher is offered every change of the poster's items, new ones too; with `ALL` of all."""
+        self._followers.setdefault(poster, set()).add(watcher)
+
+    def unfollow(self, poster: str, watcher: Watcher) -> None:
+        """Ends `follow`; harmless where there was none."""
+        _discard(self._followers, poster, watcher)
 
     def publish(self, items: Iterable[Item], now: int) -> None:
         """Tells the watchers of these items, in this order. Called after the commit, and in the order of commits."""
         for item in items:
-            watchers = self._watchers.get(item.id)
+            watchers = self._watchers_of(item)
             if watchers:
                 view = view_of(item, now)
                 for watcher in tuple(watchers):
@@ -52,5 +57,20 @@ class Hub:
             for watcher in self._watchers.pop(item_id, ()):
                 watcher.end(item_id)
 
+    def _watchers_of(self, item: Item) -> Collection[Watcher]:
+        """Each of them once, in whatever way it watches."""
+        named = self._watchers.get(item.id, ())
+        if not self._followers:
+            return named
+        return {*named, *self._followers.get(item.posted_by, ()), *self._followers.get(ALL, ())}
+
     def __len__(self) -> int:
-        return len(self._watchers)
+        return len(self._watchers) + len(self._followers)
+
+
+def _discard(registry: dict[str, set[Watcher]], key: str, watcher: Watcher) -> None:
+    watchers = registry.get(key)
+    if watchers is not None:
+        watchers.discard(watcher)
+        if not watchers:
+            del registry[key]

@@ -6,6 +6,7 @@ Read by one scan at the start and kept by each commit, instead of an index that 
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from leaseway_server.core.events import GraceEnd, LeaseEnd
@@ -38,12 +39,14 @@ class Start:
 
 @dataclass(slots=True)
 class Lease:
-    """One committed lease: until when it is given, and where its clock of `progress_by` began.
+    """One committed lease: since and until when it is given, and where its clock of `progress_by` began.
 
     `ends` is when the sweep is to look at it, `queued` where it stands in the heap.
     """
 
     holder: int
+    attempts: int = 0
+    since: int = 0
     until: int = 0
     progress_at: int = 0
     ends: int = 0
@@ -66,6 +69,10 @@ class Leases:
     def of_holder(self, holder: int) -> frozenset[str]:
         """The ids that a socket holds."""
         return frozenset(self._by_holder.get(holder, ()))
+
+    def held(self, holder: int, most: int) -> list[tuple[str, Lease]]:
+        """What a socket holds, by id; at most so many."""
+        return [(item_id, self._leases[item_id]) for item_id in islice(self._by_holder.get(holder, ()), most)]
 
     def update(self, items: Iterable[Item]) -> None:
         """Takes in what was committed."""
@@ -118,7 +125,7 @@ class Leases:
             self._let_go(item.id, lease.holder)
             self._by_holder.setdefault(item.holder, set()).add(item.id)
             lease.holder = item.holder
-        lease.until = item.lease_until
+        lease.attempts, lease.since, lease.until = item.attempts, item.started_at, item.lease_until
         lease.progress_at = max(item.progress_at, self._start.progress_from(item))
         self._set_end(item.id, lease)
 

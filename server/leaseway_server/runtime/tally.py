@@ -4,7 +4,7 @@ The counts are the store's too, changed in the same transaction. The minutes are
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, get_args
 
 from leaseway_server.core.model import OPEN, Item, Status
@@ -91,6 +91,12 @@ class Tally:
         newest = now - now % MINUTE_MS
         times = range(newest - (MINUTES - 1) * MINUTE_MS, newest + 1, MINUTE_MS)
         return [kept if (kept := self._slot(at)).at == at else Minute(at) for at in times]
+
+    def figures(self, now: int) -> dict[str, object]:
+        """What a `stats` message says of them (PROTOCOL.md §3): the counts, and the newest minute."""
+        at = now - now % MINUTE_MS
+        newest = kept if (kept := self._slot(at)).at == at else Minute(at)
+        return {"counts": self.counts, "rates": asdict(newest)}
 
     def _slot(self, at: int) -> Minute:
         return self._minutes[at // MINUTE_MS % MINUTES]

@@ -27,6 +27,7 @@ from leaseway_server.core.commands import (
     Post,
     PostAll,
     Read,
+    ReadFollowed,
     Resumed,
     ResumeLeases,
     Withdraw,
@@ -36,6 +37,7 @@ from leaseway_server.core.errors import Conflict, Refused
 from leaseway_server.core.events import Due, Event, Expire, Resume, Retry, SocketLost
 from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.queue import Queue
+from leaseway_server.runtime.followed import FollowedPages
 from leaseway_server.runtime.hand_out import HandOut
 from leaseway_server.runtime.keys import Keys
 from leaseway_server.runtime.leases import Leases, Start
@@ -107,6 +109,7 @@ class TurnWork:
         self._start = start
         self._resumed: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
+        self._followed = FollowedPages(turn, self.rows)
 
     async def run(
         self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool, claims_open: bool = True
@@ -126,6 +129,7 @@ class TurnWork:
         if self.paused != self._was_paused:
             await self._turn.pause(self.paused)
         self._posts.settle()
+        await self._followed.read()
         await self.rows.save()
         await self._keys.save()
 
@@ -175,10 +179,8 @@ class TurnWork:
             case Ask():
                 self._ask(command, submission.answer)
                 return None
-            case Read():
-                found = Found(now=self.rows.now)
-                self._reads.append((command, found))
-                return found
+            case Read() | ReadFollowed():
+                return self._begin_reading(command)
             case ResumeLeases():
                 return Resumed(tuple(self._resume(command, *lease) for lease in command.leases))
             case Withdraw():
@@ -190,7 +192,18 @@ class TurnWork:
             case Pause():
                 return self._pause(command.on)
 
+    def _begin_reading(self, command: Read | ReadFollowed) -> Outcome:
+        """What is given back is filled in when no item changes any more."""
+        if isinstance(command, ReadFollowed):
+            return self._followed.add(command)
+        found = Found(now=self.rows.now)
+        self._reads.append((command, found))
+        return found
+
     def _change(self, command: Change) -> Changed:
+        item = self.rows.get(command.id) if command.guard else None
+        if item is not None and command.guard is not None and (reason := command.guard(item)):
+            return Changed(accepted=False, item=None if reason == "unknown" else item, reason=reason)
         if isinstance(command.event, Retry):
             return self._retry(command.id, command.event)
         return self.rows.change(command.id, command.event)

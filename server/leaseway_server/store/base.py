@@ -41,6 +41,15 @@ class Turn(Protocol):
         """Items that are not terminal and whose time to live is over."""
         ...
 
+    async def mine(self, poster: str, before: int, limit: int) -> list[Item]:
+        """What this poster has open, and its ends that no producer was told, of row numbers below `before`: the newest
+        first."""
+        ...
+
+    async def newest(self, before: int, limit: int) -> list[Item]:
+        """Items of row numbers below `before`, the newest first."""
+        ...
+
     async def read_bodies(self, items: Collection[Item]) -> None:
         """Fills in `body`."""
         ...

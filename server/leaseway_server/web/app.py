@@ -26,6 +26,7 @@ from leaseway_server.web.site import Site
 from leaseway_server.web.socket import Socket
 from leaseway_server.web.tickets import issue_ticket
 from leaseway_server.web.work_socket import WorkSocket
+from leaseway_server.web.workers import list_workers
 
 OpenSocket = Callable[[Site, Admitted, Scope, Receive, Send], Socket]
 
@@ -98,6 +99,7 @@ def create_app(site: Site) -> Starlette:
             Route("/{queue}/items/{id}/attempts", attempts.get_attempts, methods=["GET"]),
             Route("/{queue}/items/{id}/cancel", items.cancel_item, methods=["POST"]),
             Route("/{queue}/items/{id}/retry", steering.retry_item, methods=["POST"]),
+            Route("/{queue}/workers", list_workers, methods=["GET"]),
             Route("/{queue}/tickets", issue_ticket, methods=["POST"]),
             Route("/{queue}/claim", work_requests.claim, methods=["POST"]),
             *(Route(f"/{{queue}}/{verb}", work_requests.report(verb), methods=["POST"]) for verb in sorted(REPORTS)),

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leaseway_server.audit import audit_admin
+from leaseway_server.core.access import may_cancel
 from leaseway_server.core.commands import Change, Changed, Found, Read
 from leaseway_server.core.errors import Conflict, NotAllowed, NotFound
 from leaseway_server.core.events import Cancel
@@ -91,7 +92,7 @@ async def cancel_item(request: Request) -> Response:
 
 def check_owner(caller: Admitted, item: Item) -> None:
     """On a queue that is open to post, the id is the capability (PROTOCOL.md §2)."""
-    if "admin" in caller.rights or item.posted_by == caller.user:
+    if may_cancel(item.posted_by, caller.user, caller.rights):
         return
     if "fetch" not in caller.rights:  # Who may not look is not told either that there is something to see.
         raise NotFound("there is no such item")

@@ -4,8 +4,13 @@ from typing import ClassVar
 
 from starlette.types import Receive, Scope, Send
 
+from leaseway_server.audit import audit_admin
 from leaseway_server.core.access import Right
+from leaseway_server.core.commands import Changed, Outcome
+from leaseway_server.core.conversation import Exchange
+from leaseway_server.core.model import Item
 from leaseway_server.core.watch import MonitorSession, View
+from leaseway_server.runtime.lookout import QueueLookout
 from leaseway_server.web.auth import Admitted
 from leaseway_server.web.site import Site
 from leaseway_server.web.socket import Socket
@@ -19,15 +24,10 @@ class MonitorSocket(Socket):
     session: MonitorSession
 
     def __init__(self, site: Site, admitted: Admitted, scope: Scope, receive: Receive, send: Send) -> None:
-        self._hub = admitted.served.engine.hub
         self._sending: list[View] = []
-        session = MonitorSession(
-            admitted.served.queue,
-            admitted.user,
-            admitted.rights,
-            watch=lambda item_id: self._hub.watch(item_id, self),
-            unwatch=lambda item_id: self._hub.unwatch(item_id, self),
-        )
+        served = admitted.served
+        lookout = QueueLookout(served.engine.hub, served.stats, self)
+        session = MonitorSession(served.queue, admitted.user, admitted.rights, lookout)
         super().__init__(site, admitted, session, scope, receive, send)
 
     def offer(self, view: View) -> None:
@@ -41,8 +41,13 @@ class MonitorSocket(Socket):
         """A watched item is gone."""
         self.session.end(item_id)
 
+    def offer_stats(self, message: bytes) -> None:
+        """The queue's figures are others now."""
+        self.session.offer_stats(message)
+        self.wake()
+
     def frames(self) -> list[bytes]:
-        """Direct answers, then the newest views."""
+        """Direct answers, then the newest views and figures."""
         frames, self._sending = self.session.take_with_views()
         return frames
 
@@ -57,3 +62,10 @@ class MonitorSocket(Socket):
     def gone(self) -> None:
         """Nobody watches here any more."""
         self.session.close()
+
+    def _answered(self, exchange: Exchange, outcome: Outcome) -> None:
+        super()._answered(exchange, outcome)
+        match outcome:
+            case Changed(accepted=True, item=Item() as item) if item.posted_by != self.admitted.user:
+                ids = {"by": self.admitted.user, "token_id": self.admitted.token_id or None}
+                audit_admin("admin.item_cancelled", queue=self.served.queue.name, item=item.id, **ids)

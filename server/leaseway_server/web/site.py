@@ -15,6 +15,7 @@ from leaseway_server.core.queue import Queue
 from leaseway_server.log import LimitedEvent
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.engine import Engine
+from leaseway_server.runtime.stats import Stats
 from leaseway_server.store.access import AccessStore
 from leaseway_server.web.address import Networks
 
@@ -58,6 +59,14 @@ class ServedQueue:
     engine: Engine
     sockets: set[OpenSocket] = field(default_factory=set)
     tickets: Tickets = field(default_factory=Tickets)
+    stats: Stats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stats = Stats(self.engine.clock, self._facts)
+
+    def _facts(self) -> dict[str, object]:
+        engine = self.engine
+        return {"queue": self.queue.name, "workers": engine.workers, **engine.tally.figures(engine.clock.now())}
 
     def reconfigure(self, queue: Queue, grants: Grants) -> None:
         """From now on the queue is configured so, for the sockets that are open too."""

@@ -51,6 +51,7 @@ class Socket(ABC):
         self.served = admitted.served
         self.session = session
         self._now = site.clock.now
+        self.connected_at = self._now()
         self._meter = Meter(site.limits)
         self._patience = site.limits.request_timeout / 1000
         self._wire: SocketProtocol = scope["extensions"][EXTENSION]
@@ -67,7 +68,7 @@ class Socket(ABC):
         """Serves the socket until it ends, however it ends."""
         writer = asyncio.create_task(self._write())
         self.served.sockets.add(self)
-        opened, code = self._now(), None
+        code = None
         _log.info("a socket opened", extra={"event": "socket.opened", **self._said, "address": self.admitted.address})
         try:
             # Frames come in the transport's context; what is logged of them belongs to this connection.
@@ -79,7 +80,12 @@ class Socket(ABC):
         finally:
             self.served.sockets.discard(self)
             self.gone()
-            said = {"code": code, "received": self.session.heard, "sent": self._sent, "ms": self._now() - opened}
+            said = {
+                "code": code,
+                "received": self.session.heard,
+                "sent": self._sent,
+                "ms": self._now() - self.connected_at,
+            }
             _log.info("a socket closed", extra={"event": "socket.closed", **self._said, **said})
             writer.cancel()
             await asyncio.gather(writer, *([self._closing] if self._closing else []), return_exceptions=True)

@@ -21,6 +21,13 @@ SELECT {columns} FROM item WHERE ready = 0 AND status = 'pending' AND due_at <= 
 -- name: outlived
 SELECT {columns} FROM item WHERE expires_at > 0 AND finished_at = 0 AND expires_at <= ? ORDER BY expires_at LIMIT ?;
 
+-- name: mine
+SELECT {columns} FROM item WHERE posted_by = ? AND posted_by <> '' AND fetched_at = 0 AND seq < ?
+ORDER BY seq DESC LIMIT ?;
+
+-- name: newest
+SELECT {columns} FROM item WHERE seq < ? ORDER BY seq DESC LIMIT ?;
+
 -- name: bodies
 SELECT seq, value FROM body WHERE seq IN (SELECT value FROM json_each(?));
 

@@ -133,6 +133,14 @@ class SqliteTurn:
         """Items whose life is over."""
         return [self._item(row) for row in self._execute(SQL["outlived"], (now, limit))]
 
+    async def mine(self, poster: str, before: int, limit: int) -> list[Item]:
+        """What a poster has, and was not told the end of."""
+        return [self._item(row) for row in self._execute(SQL["mine"], (poster, before, limit))]
+
+    async def newest(self, before: int, limit: int) -> list[Item]:
+        """The newest items."""
+        return [self._item(row) for row in self._execute(SQL["newest"], (before, limit))]
+
     async def read_bodies(self, items: Collection[Item]) -> None:
         """Fills in `body`."""
         texts = self._texts("bodies", items)

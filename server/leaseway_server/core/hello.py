@@ -1,0 +1,38 @@
+"""What a `hello` says of a client (PROTOCOL.md §4, plus). Read once, and kept for whoever asks who is connected."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from leaseway_server.core.jsontext import Json
+from leaseway_server.core.members import an_object, flag, name_of
+from leaseway_server.core.queue import check_in
+
+LABELS_LIMIT: Final = 2_000
+"""Bytes of compact UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """Who speaks on a socket, and what it asks for; the default is a client that never said `hello`.
+
+    `worker` and `client` are "" where they were not named, `labels` is JSON, an object.
+    """
+
+    worker: str = ""
+    client: str = ""
+    labels: str = "{}"
+    cancel: bool = False
+    batch: bool = False
+
+
+def parse_hello(value: Json) -> Greeting:
+    """A `hello`. Raises `BadMessage`, `BadJson` and `TooLarge`, with paths into it."""
+    hello = an_object(value, "hello")
+    labels = an_object(hello.get("labels", {}), "labels", "/labels")
+    return Greeting(
+        worker=name_of(hello, "worker"),
+        client=name_of(hello, "client"),
+        labels=check_in(dict(labels), None, LABELS_LIMIT, "labels", "/labels"),
+        cancel=flag(hello, "cancel", default=False),
+        batch=flag(hello, "batch", default=False),
+    )
