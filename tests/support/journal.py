@@ -208,10 +208,14 @@ class Journal(Record):
     def _outstay(self, rows: dict[str, Item]) -> dict[str, int]:
         ends = {}
         for row in rows.values():
+            if not row.finished_at or row.held:
+                continue
             if row.status == "finished" and row.fetched_at:
                 ends[row.id] = row.fetched_at + self._keep.fetched
-            elif row.finished_at and not row.held:
+            else:
                 ends[row.id] = row.finished_at + int(getattr(self._keep, row.status))
+            if row.key:  # It was let go not before that, and at the next full second.
+                ends[row.id] = max(ends[row.id], self._held_until(row))
         return ends
 
     def check_attempts(self, table: dict[tuple[str, int], Attempt]) -> None:
@@ -265,7 +269,9 @@ class Journal(Record):
                 self._check_cause(before[row.id], row)
                 if row.status != before[row.id].status:
                     SEEN[f"became {row.status}, {'churn' if 'churn' in row.error else row.ending or 'new'}"] += 1
-            assert self.outstay().get(row.id, now) + PRUNED_WITHIN > now, "an ended item outstayed its time"
+            assert self.outstay().get(row.id, now) + PRUNED_WITHIN + FULL_SECOND > now, (
+                "an ended item outstayed its time"
+            )
             assert row.holder not in self._dropped, "I7: held by a socket that is gone"
             if row.status == "processing":
                 assert self.lease_ends(row) > now, "I7: a lease outlived its time"

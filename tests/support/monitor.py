@@ -26,7 +26,9 @@ class Monitor(Talk):
         self.clock = ManualClock()
         self.tally = Tally({})
         self.workers = 0
-        self.stats = Stats(self.clock, lambda: {"workers": self.workers, **self.tally.figures(self.clock.now())})
+        self.stats = Stats(
+            self.clock, lambda: {"queue": queue.name, "workers": self.workers, **self.tally.figures(NOW)}
+        )
         self.monitor = MonitorSession(queue, user, frozenset(rights), QueueLookout(self.hub, self.stats, self))
         super().__init__(self.monitor, "monitor")
 

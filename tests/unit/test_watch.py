@@ -295,7 +295,7 @@ def test_a_view_is_encoded_once_however_many_watch() -> None:
 
 
 def test_of_what_is_deleted_the_end_is_still_told_and_then_nothing() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     monitor.subscribes(pending(), pending(id=OTHER))
     monitor.sees()
     monitor.changes(ended("cancelled", rev=5))
@@ -312,7 +312,7 @@ def test_of_what_is_deleted_the_end_is_still_told_and_then_nothing() -> None:
 
 
 def test_an_array_of_posts_is_one_command_and_has_one_answer() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     exchange = monitor.asks({"post": [{"item": 1, "key": "k"}, {"item": 2, "priority": 3}], "ref": 7})
     assert exchange.command == PostAll((NewItem("1", "ann", key="k"), NewItem("2", "ann", priority=3)))
     assert monitor.monitor.heard == 2
@@ -327,7 +327,7 @@ def test_an_array_of_posts_is_one_command_and_has_one_answer() -> None:
 
 
 def test_what_of_an_array_is_to_be_watched_counts_before_anything_is_posted() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     posts: list[Json] = [{"item": 1, "subscribe": True}, {"item": 2}, {"item": 3, "subscribe": True}]
     exchange = monitor.asks({"post": posts})
     assert monitor.says({"post": posts}) == []
@@ -340,7 +340,7 @@ def test_what_of_an_array_is_to_be_watched_counts_before_anything_is_posted() ->
 
 
 def test_an_array_that_is_refused_gives_its_room_back() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     exchange = monitor.asks({"post": [{"item": 1, "subscribe": True}] * 3})
     monitor.settle(exchange, Failed(Unavailable("no space")))
     assert [message["code"] for message in monitor.sees()] == ["unavailable"]
@@ -349,7 +349,7 @@ def test_an_array_that_is_refused_gives_its_room_back() -> None:
 
 
 def test_a_duplicate_that_is_to_be_watched_is_read_unless_it_is_watched_already() -> None:
-    monitor = Monitor()
+    monitor = Monitor(QUEUE)
     exchange = monitor.asks({"post": {"item": 1, "key": "k", "subscribe": True}})
     monitor.settle(exchange, Posted(held(), duplicate=True))
     assert monitor.sees() == [{"type": "posted", "id": ID, "status": "processing", "duplicate": True}]
