@@ -14,7 +14,7 @@ import pytest
 from docs.snippets import Snippet, shell, snippets
 from leaseway_server.commands import serve
 from leaseway_server.config import Config, Later, load_config
-from leaseway_server.config.changes import RESTART_KEYS
+from leaseway_server.config.changes import FIXED_OF_A_QUEUE, RESTART_KEYS
 from leaseway_server.config.load import VARIABLES
 from leaseway_server.config.values import LONGEST as LONGEST_DURATION
 from leaseway_server.config.values import spell
@@ -102,7 +102,8 @@ def test_bounds_are_the_codes(key: str) -> None:
 @pytest.mark.parametrize("key", ROWS)
 def test_what_a_change_does_is_the_codes(key: str) -> None:
     later = tuple(f"queues.<name>.{of.name}" for of in fields(Later))
-    effect = "restart" if key in RESTART_KEYS else "—" if key.startswith(later) else "at once"
+    fixed = RESTART_KEYS | {f"queues.<name>.{name}" for name in FIXED_OF_A_QUEUE}
+    effect = "restart" if key in fixed else "—" if key.startswith(later) else "at once"
     assert ROWS[key].change == effect
 
 

@@ -14,7 +14,7 @@ A_TABLE = "expected a table, that is keys of its own"
 A_SHARE = "expected a number from 0 to below 1, such as 0.15"
 TO_POST = 'expected "all" while anyone may post (access.post or access.admin is "open")'
 QUEUE_KEYS = (
-    "schemas, lease, progress_by, retry, max_pending, visibility, keep, match, dedupe_window, max_bulk_items, access"
+    "schemas, lease, progress_by, retry, max_pending, visibility, match, keep, dedupe_window, max_bulk_items, access"
 )
 
 
@@ -81,7 +81,7 @@ def test_wrong_values_of_the_server(line: str, fault: str) -> None:
         ("visibility = ['own']", 'visibility: expected "all" or "own", found ["own"]'),
         ('visibility = "own"\naccess.post = "open"', f'visibility: {TO_POST}, found "own"'),
         ('visibility = "own"\naccess.admin = "open"', f'visibility: {TO_POST}, found "own"'),
-        ('match = "a"', 'match: expected a list of at most 16 members such as ["format", "size.width"], found "a"'),
+        ('match = "a"', 'match: expected a list of at most 8 members such as ["format", "size.width"], found "a"'),
         ("dedupe_window = 1", f"dedupe_window: {A_DURATION}, found 1"),
         ("max_bulk_items = 0", "max_bulk_items: expected a whole number from 1 to 10_000, found 0"),
         ("keep = '1d'", f'keep: {A_TABLE}, found "1d"'),

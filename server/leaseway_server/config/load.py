@@ -261,6 +261,7 @@ class _Reading:
             server.message_limits,
             max_pending=table.take("max_pending", whole(0, MOST), Queue(name).max_pending),
             own_only=table.take("visibility", shows_own, False),
+            match=table.take("match", paths, Queue(name).match),
         )
         later = _later(table)
         grants = _grants(table.table("access"))
@@ -329,7 +330,6 @@ def _later(table: Table) -> Later:
     default = Later()
     keep = table.table("keep")
     later = Later(
-        match=table.take("match", paths, default.match),
         dedupe_window=table.take("dedupe_window", duration, default.dedupe_window),
         max_bulk_items=table.take("max_bulk_items", whole(1, MOST_BULK_ITEMS), default.max_bulk_items),
         keep=Keep(**{of.name: keep.take(of.name, duration, getattr(default.keep, of.name)) for of in fields(Keep)}),

@@ -58,9 +58,8 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """What a queue's configuration says to later versions. `match` are dotted paths; `dedupe_window` in ms."""
+    """What a queue's configuration says to later versions. `dedupe_window` in ms."""
 
-    match: tuple[str, ...] = ()
     dedupe_window: int = _DAY
     max_bulk_items: int = 1_000
     keep: Keep = field(default_factory=Keep)

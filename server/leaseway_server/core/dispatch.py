@@ -178,6 +178,10 @@ class Dispatch:
         lanes = [lane for lane in self._lanes.values() if lane.cursor == END or not searched]
         return [waiting.ask for lane in lanes for waiting in lane.claims.values() if not waiting.ask.until]
 
+    def asked(self) -> list[Criteria]:
+        """The criteria of the claims that wait, each once."""
+        return [lane.criteria for lane in self._lanes.values() if lane.claims]
+
     def stays_ready(self, position: Position) -> None:
         """An item became ready that no claim took: the lanes without claims must look at it when one comes."""
         rank, due_at, seq = position

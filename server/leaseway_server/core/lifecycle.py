@@ -97,6 +97,7 @@ def create(new: NewItem, item_id: str, seq: int, now: int, policy: Policy) -> It
         key="",
         held=0,
         body=new.body,
+        match=new.match,
     )
 
 

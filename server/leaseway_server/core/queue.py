@@ -6,6 +6,7 @@ from typing import Final
 from leaseway_server.core.errors import BadJson, SchemaMismatch, TooLarge
 from leaseway_server.core.jsontext import Json, JsonRefused, check_depth, write
 from leaseway_server.core.lifecycle import Policy
+from leaseway_server.core.match import Match
 from leaseway_server.core.schema import Schema
 
 ENVELOPE: Final = 128 * 1024
@@ -57,6 +58,9 @@ class Queue:
     """Posts that would make more items wait than this are refused; requeues are not."""
     own_only: bool = False
     """`visibility = "own"`: who has neither `work` nor `admin` sees only what it posted (PROTOCOL.md §2)."""
+
+    match: Match = ()
+    """Members that the store indexes for claims; they stay as long as the server runs."""
 
     def shows(self, posted_by: str, user: str, rights: frozenset[str]) -> bool:
         """Whether an item of this poster is there for this user at all. Nobody in particular ("") owns nothing."""

@@ -32,6 +32,7 @@ from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.hub import Hub
 from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.runtime.looking import Looking, index_members
 from leaseway_server.runtime.turn import SLICE, Submission, Sweeps, TurnWork, nobody
 from leaseway_server.store.base import Store
 
@@ -88,6 +89,7 @@ class Engine:
         self._start = Start(store.epoch, now, now + resume_grace)
         self._leases = Leases(queue.policy, self._start)
         self._dispatch = Dispatch()
+        self.looking = Looking(store, clock, self._dispatch, self._leases, self._lose)
         self._minima = Minima()
         self._pending = 0
         self._holders = count(1)
@@ -171,6 +173,7 @@ class Engine:
 
     async def start(self) -> None:
         """Reads the leases; call it once before `run` or `step`."""
+        await index_members(self._store, self.queue.match, self.queue.name)
         self._leases.update(await self._store.leases())
         self._pending = await self._store.pending()
         async with self._store.turn(durable=True) as turn:

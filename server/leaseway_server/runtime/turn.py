@@ -89,7 +89,7 @@ class TurnWork:
         self._queue = queue
         self._pending = pending
         self._dispatch = dispatch
-        self._hand_out = HandOut(turn, self.rows, dispatch, self.outcomes)
+        self._hand_out = HandOut(turn, self.rows, dispatch, self.outcomes, queue.match)
         self._leases = leases
         self._start = start
         self._posts: dict[Submission, tuple[int, str]] = {}
