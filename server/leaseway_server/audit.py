@@ -11,7 +11,7 @@ from leaseway_server.core.access import Right, Token
 from leaseway_server.log import LimitedEvent
 
 AdminEvent: TypeAlias = Literal[
-    "admin.token_created", "admin.token_revoked", "admin.item_cancelled", "admin.config_changed"
+    "admin.token_created", "admin.token_revoked", "admin.item_cancelled", "admin.config_changed", "admin.bulk"
 ]
 
 _TEXTS: Final[dict[AdminEvent, str]] = {
@@ -19,6 +19,7 @@ _TEXTS: Final[dict[AdminEvent, str]] = {
     "admin.token_revoked": "a token was revoked",
     "admin.item_cancelled": "an administrator cancelled an item",
     "admin.config_changed": "the configuration was changed",
+    "admin.bulk": "an administrator changed many items at once",
 }
 
 _log = logging.getLogger("leaseway.audit")

@@ -67,6 +67,8 @@ def check_request(method: str, path: str, body: Any) -> None:
         check_http("post", body)
     elif method == "POST" and path.removeprefix("/") in WORK_REQUESTS:
         check_http(path.removeprefix("/"), body)
+    elif method == "POST" and path == "/bulk":
+        check_http("bulk", body)
 
 
 def check_response(method: str, path: str, status: int, body: Any) -> None:
@@ -88,9 +90,13 @@ def answer_schema(method: str, path: str, status: int, body: Any) -> str | None:
         return f"work-server-{body.get('type')}"
     if method == "POST" and path == "/items":
         return "http-posted"
+    if path.endswith("/why"):
+        return "http-why"
     if path.endswith("/cancel") or (method == "GET" and re.fullmatch("/items/[^/]+", path)):
         return "http-view"
-    return {"/_health": "http-health", "/_ready": "http-ready"}.get(path)
+    if method in ("GET", "HEAD") and path == "/items":
+        return "http-page"
+    return {"/bulk": "http-bulk-counts", "/_health": "http-health", "/_ready": "http-ready"}.get(path)
 
 
 def check_http(name: str, body: Any) -> None:

@@ -115,8 +115,10 @@ def test_without_members_nothing_is_narrowed() -> None:
 
 members = st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from([*SCALARS[:8], [], ["1"], {}, {"b": 1}]))
 items = members | st.dictionaries(st.just("c"), members)
-asked = st.sampled_from([*SCALARS[:8], [], [1, "1"], [None, True], [{}], {"$in": [1, 2]}, {"$in": []}, {"$ne": 1}, {}])
-criteria_of = st.dictionaries(st.sampled_from(["a", "b"]), asked, min_size=1)
+asked: Any = st.sampled_from(
+    [*SCALARS[:8], [], [1, "1"], [None, True], [{}], {"$in": [1, 2]}, {"$in": []}, {"$ne": 1}, {}]
+)
+criteria_of: Any = st.dictionaries(st.sampled_from(["a", "b"]), asked, min_size=1)
 
 
 @given(items, criteria_of | st.dictionaries(st.just("c"), criteria_of, min_size=1))

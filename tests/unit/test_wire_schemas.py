@@ -26,11 +26,12 @@ MONITOR_VERBS = {"hello", "batch", "subscribe", "unsubscribe", "post"}
 MONITOR_TYPES = {"hello", "batch", "error", "status", "posted"}
 HTTP = {
     *("post", "posted", "view", "problem", "claim", "progress", "result", "fail", "release", "renew"),
-    *("health", "ready"),
+    *("health", "ready", "page", "bulk", "bulk-counts", "why"),
 }
 SERVER_SCHEMAS = sorted(
     {name for name in wire_names() if "-server-" in name}
     | {"http-posted", "http-view", "http-problem", "http-health", "http-ready"}
+    | {"http-page", "http-bulk-counts", "http-why"}
 )
 ANY_VALUE = {"item", "progress", "result", "value"}
 

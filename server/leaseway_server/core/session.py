@@ -12,6 +12,7 @@ import orjson
 
 from leaseway_server.core.commands import Ask, Changed, Done, Empty, Handed, Outcome, Resumed, ResumeLeases, Withdraw
 from leaseway_server.core.conversation import IDS_A_MESSAGE, Conversation, Exchange, Message
+from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.errors import BadMessage, LimitReached
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.limits import Allowance
@@ -42,6 +43,8 @@ class WorkSession(Conversation):
         self._wants_cancel = False
         self._waiting_claims = waiting
         self._fences: dict[str, int] = {}
+        self.latest: Criteria | None = None
+        """What its latest claim asked for; None before its first."""
         self._reporter = Reporter(holder, user, self._fences.get, chance)
 
     def lost(self, item_id: str, reason: str) -> None:
@@ -57,6 +60,7 @@ class WorkSession(Conversation):
     def _handle(self, verb: str, value: Json, exchange: Exchange, said: list[Exchange]) -> None:
         if verb == "claim":
             ask = parse_ask(value, self.queue, self.holder, self.user, self.worker)
+            self.latest = ask.criteria
             exchange.command = ask
             exchange.left = ask.count
             exchange.ordered = not ask.wait_ms

@@ -151,6 +151,11 @@ class Engine:
         """Whether the last turns could be written, as far as is known."""
         return self._lost is None and not self._blocked_until
 
+    @property
+    def paused(self) -> bool:
+        """Whether claims find nothing for now."""
+        return False
+
     def reconfigure(self, queue: Queue) -> None:
         """From the next turn on the queue is configured so."""
         self.queue = queue
