@@ -21,6 +21,10 @@ REQUESTS: Final = [
     ("POST", f"/items/{NONE}/cancel"),
     *(("POST", f"/{verb}") for verb in ("claim", "progress", "result", "fail", "release", "renew")),
     ("POST", "/tickets"),
+    ("GET", f"/items/{NONE}/why"),
+    ("GET", "/items"),
+    ("GET", "/items?state=dead&limit=x"),
+    ("POST", "/bulk"),
 ]
 
 
@@ -62,8 +66,12 @@ async def test_one_invalid_token_is_as_any_other(tmp_path: Path) -> None:
 
 
 HIDDEN: Final = [
-    ("own", "alice", [("GET", ""), ("GET", "?waitMs=60000"), ("HEAD", ""), ("GET", "/item"), ("POST", "/cancel")]),
-    ("own", "worker:fetch", [("GET", ""), ("GET", "/item"), ("POST", "/cancel")]),
+    (
+        "own",
+        "alice",
+        [("GET", ""), ("GET", "?waitMs=60000"), ("HEAD", ""), ("GET", "/item"), ("GET", "/why"), ("POST", "/cancel")],
+    ),
+    ("own", "worker:fetch", [("GET", ""), ("GET", "/item"), ("GET", "/why"), ("POST", "/cancel")]),
     ("own", "alice:post", [("GET", ""), ("POST", "/cancel")]),
     ("members", "alice:post", [("GET", ""), ("POST", "/cancel")]),
     ("members", "alice:work", [("GET", ""), ("POST", "/cancel")]),
@@ -160,6 +168,8 @@ request                                             nobody alice
 GET:/members/claim                                  405    405
 PUT:/members/items                                  405    405
 GET:/members/tickets                                405    405
+GET:/members/bulk                                   405    405
+POST:/members/items/0123456789abcdef/why            405    405
 GET:/members/items/0123456789abcdef/cancel          405    405
 POST:/_health                                       405    405
 DELETE:/_ready                                      405    405

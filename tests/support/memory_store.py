@@ -108,7 +108,8 @@ class MemoryTurn:
         """The next ready items, with `body`."""
         ready = [item for item in self._all() if item.ready and item.position > after and item.seq not in skip]
         if narrowing:
-            ready = [item for item in ready if item.match[narrowing.column - 1] in narrowing.texts]
+            column = slice(narrowing.column - 1, narrowing.column)
+            ready = [item for item in ready if set(item.match[column]) & set(narrowing.texts)]
         picked = [_bare(item) for item in sorted(ready, key=lambda item: item.position)[:limit]]
         await self.read_bodies(picked)
         return picked

@@ -92,7 +92,7 @@ def _workers(value: Json, facts: Facts) -> Iterator[tuple[str, str]]:
 
 def _no_match(value: Json, facts: Facts) -> str:
     """The criterion that fails of each claim, and who asks for it where that is a socket's."""
-    asked = {each.latest: each.name or "a worker" for each in reversed(facts.workers) if each.latest}
+    asked = {each.latest: _cut(each.name) or "a worker" for each in reversed(facts.workers) if each.latest}
     asked = dict.fromkeys(facts.asked, "a waiting claim") | asked
     told = [f"{who} {_asks(criteria, value)}" for criteria, who in list(asked.items())[:MOST_TOLD]]
     more = f"; and {len(asked) - MOST_TOLD} more" if len(asked) > MOST_TOLD else ""
@@ -109,8 +109,8 @@ def _asks(criteria: Criteria, value: Json) -> str:
 def _held(item: Item, now: int) -> str:
     who = f"worker {_cut(item.worker)}" if item.worker else "a worker without a name"
     user = f" of the user {_cut(item.lease_user)}" if item.lease_user else ""
-    over = ", over HTTP" if item.holder == HTTP else ""
-    gone = ", whose socket is gone" if item.holder == NOBODY else ""
+    over = " (over HTTP)" if item.holder == HTTP else ""
+    gone = " (its socket is gone)" if item.holder == NOBODY else ""
     since, until = _span(now - item.started_at), _span(item.lease_until - now)
     return f"{who}{user}{over}{gone} has held it for {since}, and does for {until} more unless it is renewed"
 
