@@ -71,9 +71,12 @@ class Bench:
 
     async def post(self, body: str = "{}", **options: Any) -> Item:
         """Posts an item, in a turn of its own."""
-        (posted,) = await self.do(Post(NewItem(body, match=texts_of(parse(body), self.match), **options)))
+        (posted,) = await self.do(Post(NewItem(body, match=self._texts(body), **options)))
         assert isinstance(posted, Posted), posted
         return posted.item
+
+    def _texts(self, body: str) -> Match:
+        return texts_of(parse(body), self.match) if self.match else ()
 
     async def claimed(self, holder: int, worker: str = "box-1") -> Item:
         """An item that was posted and claimed."""
