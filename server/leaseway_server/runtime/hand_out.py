@@ -18,8 +18,8 @@ from leaseway_server.store.base import Turn
 
 ROW_CHARACTERS: Final = 8 * 1024
 """A row that is searched counts as one for each so many characters of its body."""
-SLICE: Final = 500
-"""So many rows are looked at for criteria in one turn; the next turn goes on."""
+SLICE: Final = 250
+"""So many rows are looked at for criteria in one turn, which takes a few ms; the next turn goes on."""
 FEW: Final = 8
 """So many rows are read first for a claim with criteria, then twice as many: it may match one of the first."""
 
