@@ -2,7 +2,7 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint sentences bench campaign-kill browser
+.PHONY: help demo test lint sentences bench backlogs campaign-kill browser
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -42,6 +42,9 @@ sentences: $(INSTALLED) ## the sentences of PROTOCOL.md and the tests that carry
 
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	$(RUN)/python tests/benchmarks/whole_way.py $(ARGS)
+
+backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lists, why, measured on this machine
+	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)
 
 campaign-kill: $(INSTALLED) ## 1,000 times kill -9 of a working server, and what was lost: nothing, or this fails
 	$(RUN)/python tests/chaos/kill_loop.py --rounds 1000 $(ARGS)

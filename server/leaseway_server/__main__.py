@@ -157,8 +157,6 @@ class Running:
         self.address = _address(listener)
         said = {"address": self.address, "queues": listing(site.queues), "sqlite": sqlite3.sqlite_version}
         _log.info("serving %s", self.address, extra={"event": "server.started", **said})
-        for note in self._config.notes:
-            _log.warning(note, extra={"event": "config.note"})
         self.started.set()
         await self._web.serve([listener])
         refreshing.cancel()

@@ -120,8 +120,6 @@ def check(named: Path | None, file: Path | None, open_to_the_network: bool) -> N
     click.echo(_describe_server(config.server))
     for queue in config.queues.values():
         click.echo(_describe(queue))
-    for note in config.notes:
-        click.echo(f"Note: {note}.")
 
 
 @click.group()

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -18,13 +19,15 @@ from support.wire import check_response, check_server
 # What each column asks. {mine} is an item that the caller's user posted, {other} another user's; for who has no user,
 # {mine} is one that nobody posted. An id that does not exist is as good as any where only the right is asked for.
 BODY: Final = {"id": NONE, "value": 1, "error": {"message": "no"}, "criteria": {"there is": "none"}}
+CANCEL: Final[dict[str, object]] = {"action": "cancel", "filter": {"postedBy": "nobody at all"}}
 COLUMNS: Final[dict[str, Sequence[tuple[str, str, int]]]] = {
     "post": [("POST", "/items", 201)],
-    "look": [("GET", f"/items/{{mine}}{what}", 200) for what in ("", "/item", "?waitMs=1", "/attempts")],
-    "look2": [("GET", f"/items/{{other}}{what}", 200) for what in ("", "/item", "/attempts")],
+    "look": [("GET", f"/items/{{mine}}{what}", 200) for what in ("", "/item", "?waitMs=1", "/attempts", "/why")],
+    "look2": [("GET", f"/items/{{other}}{what}", 200) for what in ("", "/item", "/attempts", "/why")],
     "cancel": [("POST", "/items/{mine}/cancel", 200)],
     "cancel2": [("POST", "/items/{other}/cancel", 200)],
     "work": [("POST", f"/{verb}", 200) for verb in ("claim", "progress", "result", "fail", "release", "renew")],
+    "admin": [("GET", "/items", 200), ("GET", "/items?status=dead&limit=1", 200), ("POST", "/bulk", 200)],
     "ticket": [("POST", "/tickets", 201)],
 }
 
@@ -33,96 +36,96 @@ COLUMNS: Final[dict[str, Sequence[tuple[str, str, int]]]] = {
 TABLES: Final = {
     # Everything open, admin too: who comes without a token may do what anybody may. An invalid token may nothing.
     "public": """
-    who              post look look2 cancel cancel2 work ticket | monitor sees says        worker
-    nobody           ok   ok   ok    ok     ok      ok   401    | ok      both posted      ok
-    invalid          401  401  401   401    401     401  401    | 4401    -    -           4401
-    alice            ok   ok   ok    ok     ok      ok   ok     | ok      both posted      ok
-    alice:post       ok   ok   ok    ok     ok      ok   ok     | ok      both posted      ok
-    alice:elsewhere  ok   ok   ok    ok     ok      ok   ok     | ok      both posted      ok
-    root             ok   ok   ok    ok     ok      ok   ok     | ok      both posted      ok
+    who              post look look2 cancel cancel2 work admin ticket | monitor sees says        worker
+    nobody           ok   ok   ok    ok     ok      ok   ok    401    | ok      both posted      ok
+    invalid          401  401  401   401    401     401  401   401    | 4401    -    -           4401
+    alice            ok   ok   ok    ok     ok      ok   ok    ok     | ok      both posted      ok
+    alice:post       ok   ok   ok    ok     ok      ok   ok    ok     | ok      both posted      ok
+    alice:elsewhere  ok   ok   ok    ok     ok      ok   ok    ok     | ok      both posted      ok
+    root             ok   ok   ok    ok     ok      ok   ok    ok     | ok      both posted      ok
     """,
     # Open to post and to fetch; work for users, admin for root. A token, however narrow, has what is open.
     "drop": """
-    who              post look look2 cancel cancel2 work ticket | monitor sees says        worker
-    nobody           ok   ok   ok    ok     403     401  401    | ok      both posted      4401
-    invalid          401  401  401   401    401     401  401    | 4401    -    -           4401
-    alice            ok   ok   ok    ok     403     ok   ok     | ok      both posted      ok
-    alice:post       ok   ok   ok    ok     403     403  ok     | ok      both posted      4403
-    alice:fetch      ok   ok   ok    ok     403     403  ok     | ok      both posted      4403
-    alice:work       ok   ok   ok    ok     403     ok   ok     | ok      both posted      ok
-    alice:elsewhere  ok   ok   ok    ok     403     403  ok     | ok      both posted      4403
-    root             ok   ok   ok    ok     ok      ok   ok     | ok      both posted      ok
-    root:post        ok   ok   ok    ok     403     403  ok     | ok      both posted      4403
-    root:admin       ok   ok   ok    ok     ok      ok   ok     | ok      both posted      ok
+    who              post look look2 cancel cancel2 work admin ticket | monitor sees says        worker
+    nobody           ok   ok   ok    ok     403     401  401   401    | ok      both posted      4401
+    invalid          401  401  401   401    401     401  401   401    | 4401    -    -           4401
+    alice            ok   ok   ok    ok     403     ok   403   ok     | ok      both posted      ok
+    alice:post       ok   ok   ok    ok     403     403  403   ok     | ok      both posted      4403
+    alice:fetch      ok   ok   ok    ok     403     403  403   ok     | ok      both posted      4403
+    alice:work       ok   ok   ok    ok     403     ok   403   ok     | ok      both posted      ok
+    alice:elsewhere  ok   ok   ok    ok     403     403  403   ok     | ok      both posted      4403
+    root             ok   ok   ok    ok     ok      ok   ok    ok     | ok      both posted      ok
+    root:post        ok   ok   ok    ok     403     403  403   ok     | ok      both posted      4403
+    root:admin       ok   ok   ok    ok     ok      ok   ok    ok     | ok      both posted      ok
     """,
     # Rights that nobody named are all users', admin is root's. Who may not fetch is not told whether {other} exists.
     "members": """
-    who              post look look2 cancel cancel2 work ticket | monitor sees says        worker
-    nobody           401  401  401   401    401     401  401    | 4401    -    -           4401
-    invalid          401  401  401   401    401     401  401    | 4401    -    -           4401
-    alice            ok   ok   ok    ok     403     ok   ok     | ok      both posted      ok
-    alice:post       ok   403  403   ok     404     403  ok     | 4403    -    -           4403
-    alice:fetch      403  ok   ok    403    403     403  ok     | ok      both not-allowed 4403
-    alice:work       403  403  403   403    403     ok   ok     | 4403    -    -           ok
-    alice:admin      ok   ok   ok    ok     403     ok   ok     | ok      both posted      ok
-    alice:elsewhere  404  404  404   404    404     404  404    | 4404    -    -           4404
-    root             ok   ok   ok    ok     ok      ok   ok     | ok      both posted      ok
-    root:post        ok   403  403   ok     404     403  ok     | 4403    -    -           4403
-    root:fetch       403  ok   ok    403    403     403  ok     | ok      both not-allowed 4403
-    root:work        403  403  403   403    403     ok   ok     | 4403    -    -           ok
-    root:admin       ok   ok   ok    ok     ok      ok   ok     | ok      both posted      ok
+    who              post look look2 cancel cancel2 work admin ticket | monitor sees says        worker
+    nobody           401  401  401   401    401     401  401   401    | 4401    -    -           4401
+    invalid          401  401  401   401    401     401  401   401    | 4401    -    -           4401
+    alice            ok   ok   ok    ok     403     ok   403   ok     | ok      both posted      ok
+    alice:post       ok   403  403   ok     404     403  403   ok     | 4403    -    -           4403
+    alice:fetch      403  ok   ok    403    403     403  403   ok     | ok      both not-allowed 4403
+    alice:work       403  403  403   403    403     ok   403   ok     | 4403    -    -           ok
+    alice:admin      ok   ok   ok    ok     403     ok   403   ok     | ok      both posted      ok
+    alice:elsewhere  404  404  404   404    404     404  404   404    | 4404    -    -           4404
+    root             ok   ok   ok    ok     ok      ok   ok    ok     | ok      both posted      ok
+    root:post        ok   403  403   ok     404     403  403   ok     | 4403    -    -           4403
+    root:fetch       403  ok   ok    403    403     403  403   ok     | ok      both not-allowed 4403
+    root:work        403  403  403   403    403     ok   403   ok     | 4403    -    -           ok
+    root:admin       ok   ok   ok    ok     ok      ok   ok    ok     | ok      both posted      ok
     """,
     # Each right for the users of a list. For who is on none there is no such queue.
     "lists": """
-    who              post look look2 cancel cancel2 work ticket | monitor sees says        worker
-    nobody           401  401  401   401    401     401  401    | 4401    -    -           4401
-    invalid          401  401  401   401    401     401  401    | 4401    -    -           4401
-    alice            404  404  404   404    404     404  404    | 4404    -    -           4404
-    alice:admin      404  404  404   404    404     404  404    | 4404    -    -           4404
-    alice:elsewhere  404  404  404   404    404     404  404    | 4404    -    -           4404
-    poster           ok   403  403   ok     404     403  ok     | 4403    -    -           4403
-    poster:post      ok   403  403   ok     404     403  ok     | 4403    -    -           4403
-    poster:fetch     404  404  404   404    404     404  404    | 4404    -    -           4404
-    reader           403  ok   ok    403    403     403  ok     | ok      both not-allowed 4403
-    worker           403  403  403   403    403     ok   ok     | 4403    -    -           ok
-    root             ok   ok   ok    ok     ok      ok   ok     | ok      both posted      ok
-    root:post        ok   403  403   ok     404     403  ok     | 4403    -    -           4403
-    root:fetch       403  ok   ok    403    403     403  ok     | ok      both not-allowed 4403
-    root:work        403  403  403   403    403     ok   ok     | 4403    -    -           ok
-    root:admin       ok   ok   ok    ok     ok      ok   ok     | ok      both posted      ok
+    who              post look look2 cancel cancel2 work admin ticket | monitor sees says        worker
+    nobody           401  401  401   401    401     401  401   401    | 4401    -    -           4401
+    invalid          401  401  401   401    401     401  401   401    | 4401    -    -           4401
+    alice            404  404  404   404    404     404  404   404    | 4404    -    -           4404
+    alice:admin      404  404  404   404    404     404  404   404    | 4404    -    -           4404
+    alice:elsewhere  404  404  404   404    404     404  404   404    | 4404    -    -           4404
+    poster           ok   403  403   ok     404     403  403   ok     | 4403    -    -           4403
+    poster:post      ok   403  403   ok     404     403  403   ok     | 4403    -    -           4403
+    poster:fetch     404  404  404   404    404     404  404   404    | 4404    -    -           4404
+    reader           403  ok   ok    403    403     403  403   ok     | ok      both not-allowed 4403
+    worker           403  403  403   403    403     ok   403   ok     | 4403    -    -           ok
+    root             ok   ok   ok    ok     ok      ok   ok    ok     | ok      both posted      ok
+    root:post        ok   403  403   ok     404     403  403   ok     | 4403    -    -           4403
+    root:fetch       403  ok   ok    403    403     403  403   ok     | ok      both not-allowed 4403
+    root:work        403  403  403   403    403     ok   403   ok     | 4403    -    -           ok
+    root:admin       ok   ok   ok    ok     ok      ok   ok    ok     | ok      both posted      ok
     """,
     # `visibility = "own"`: what others posted is not there, but for who has work or admin.
     "own": """
-    who              post look look2 cancel cancel2 work ticket | monitor sees says        worker
-    nobody           401  401  401   401    401     401  401    | 4401    -    -           4401
-    invalid          401  401  401   401    401     401  401    | 4401    -    -           4401
-    alice            ok   ok   404   ok     404     403  ok     | ok      mine posted      4403
-    alice:post       ok   403  403   ok     404     403  ok     | 4403    -    -           4403
-    alice:fetch      403  ok   404   403    403     403  ok     | ok      mine not-allowed 4403
-    alice:elsewhere  404  404  404   404    404     404  404    | 4404    -    -           4404
-    worker           ok   ok   ok    ok     403     ok   ok     | ok      both posted      ok
-    worker:fetch     403  ok   404   403    403     403  ok     | ok      mine not-allowed 4403
-    worker:work      403  403  403   403    403     ok   ok     | 4403    -    -           ok
-    root             ok   ok   ok    ok     ok      ok   ok     | ok      both posted      ok
-    root:post        ok   403  403   ok     404     403  ok     | 4403    -    -           4403
-    root:fetch       403  ok   404   403    403     403  ok     | ok      mine not-allowed 4403
+    who              post look look2 cancel cancel2 work admin ticket | monitor sees says        worker
+    nobody           401  401  401   401    401     401  401   401    | 4401    -    -           4401
+    invalid          401  401  401   401    401     401  401   401    | 4401    -    -           4401
+    alice            ok   ok   404   ok     404     403  403   ok     | ok      mine posted      4403
+    alice:post       ok   403  403   ok     404     403  403   ok     | 4403    -    -           4403
+    alice:fetch      403  ok   404   403    403     403  403   ok     | ok      mine not-allowed 4403
+    alice:elsewhere  404  404  404   404    404     404  404   404    | 4404    -    -           4404
+    worker           ok   ok   ok    ok     403     ok   403   ok     | ok      both posted      ok
+    worker:fetch     403  ok   404   403    403     403  403   ok     | ok      mine not-allowed 4403
+    worker:work      403  403  403   403    403     ok   403   ok     | 4403    -    -           ok
+    root             ok   ok   ok    ok     ok      ok   ok    ok     | ok      both posted      ok
+    root:post        ok   403  403   ok     404     403  403   ok     | 4403    -    -           4403
+    root:fetch       403  ok   404   403    403     403  403   ok     | ok      mine not-allowed 4403
     """,
     # A queue that does not exist; the ids are those of `members`.
     "nowhere": """
-    who              post look look2 cancel cancel2 work ticket | monitor sees says        worker
-    nobody           401  401  401   401    401     401  401    | 4401    -    -           4401
-    invalid          401  401  401   401    401     401  401    | 4401    -    -           4401
-    alice            404  404  404   404    404     404  404    | 4404    -    -           4404
-    alice:elsewhere  404  404  404   404    404     404  404    | 4404    -    -           4404
-    root             404  404  404   404    404     404  404    | 4404    -    -           4404
-    root:admin       404  404  404   404    404     404  404    | 4404    -    -           4404
+    who              post look look2 cancel cancel2 work admin ticket | monitor sees says        worker
+    nobody           401  401  401   401    401     401  401   401    | 4401    -    -           4401
+    invalid          401  401  401   401    401     401  401   401    | 4401    -    -           4401
+    alice            404  404  404   404    404     404  404   404    | 4404    -    -           4404
+    alice:elsewhere  404  404  404   404    404     404  404   404    | 4404    -    -           4404
+    root             404  404  404   404    404     404  404   404    | 4404    -    -           4404
+    root:admin       404  404  404   404    404     404  404   404    | 4404    -    -           4404
     """,
 }
 ALL_OPEN: Final = """
-    who              post look look2 cancel cancel2 work ticket | monitor sees says        worker
-    nobody           404  404  404   404    404     404  404    | 4404    -    -           4404
-    invalid          401  401  401   401    401     401  401    | 4401    -    -           4401
-    alice            404  404  404   404    404     404  404    | 4404    -    -           4404
+    who              post look look2 cancel cancel2 work admin ticket | monitor sees says        worker
+    nobody           404  404  404   404    404     404  404   404    | 4404    -    -           4404
+    invalid          401  401  401   401    401     401  401   401    | 4401    -    -           4401
+    alice            404  404  404   404    404     404  404   404    | 4404    -    -           4404
 """
 """A queue that does not exist, on a server all of whose queues are open."""
 
@@ -159,7 +162,10 @@ class Cells:
         for method, path, success in COLUMNS[column]:
             mine, other = await self._item(user), await self._item("bob")
             target = f"/{self._queue}{path.format(mine=mine, other=other)}"
-            body = ({"item": {"from": who}} | BODY) if method == "POST" else None
+            posted = CANCEL if path == "/bulk" else {"item": {"from": who}} | BODY
+            body = posted if method == "POST" else None
+            if method == "GET" and path.partition("?")[0] == "/items" and says_more(caller):
+                success = 422  # A list refuses what it does not know, once it is known who asks.
             answer = await self._on.line.ask(method, target, caller, body)
             self._check(f"{who}: {method} {path}", str(answer.status), str(success) if cell == "ok" else cell)
             if not path.endswith(("/item", "/tickets")) and "?" not in path:
@@ -221,6 +227,11 @@ WORK_TALK: Final[list[tuple[dict[str, Any], list[str]]]] = [
     ({"unclaim": True}, ["empty"]),
 ]
 WORK_HEARD: Final = [answer for _, answers in WORK_TALK for answer in answers]
+
+
+def says_more(caller: Caller) -> bool:
+    """Whether the caller's query says anything but its token."""
+    return any(name != "token" for name, _ in parse_qsl(caller.query, keep_blank_values=True))
 
 
 async def all_posted(on: Stage, queue: str) -> Counter[str]:

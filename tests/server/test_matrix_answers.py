@@ -26,6 +26,10 @@ REQUESTS: Final = [
     ("POST", "/tickets"),
     *(("GET", path) for path in ("", "/rates", "/schemas/item.json", f"/items/{NONE}/attempts")),
     *(("POST", f"/{verb}") for verb in ("pause", "unpause")),
+    ("GET", f"/items/{NONE}/why"),
+    ("GET", "/items"),
+    ("GET", "/items?state=dead&limit=x"),
+    ("POST", "/bulk"),
 ]
 
 
@@ -69,8 +73,12 @@ async def test_one_invalid_token_is_as_any_other(tmp_path: Path) -> None:
 
 HIDDEN: Final = [
     ("own", "alice", [("GET", ""), ("GET", "?waitMs=60000"), ("HEAD", ""), ("GET", "/item"), ("POST", "/cancel")]),
-    ("own", "alice", [("GET", "/attempts")]),
-    ("own", "worker:fetch", [("GET", ""), ("GET", "/item"), ("GET", "/attempts"), ("POST", "/cancel")]),
+    ("own", "alice", [("GET", "/attempts"), ("GET", "/why")]),
+    (
+        "own",
+        "worker:fetch",
+        [("GET", ""), ("GET", "/item"), ("GET", "/attempts"), ("GET", "/why"), ("POST", "/cancel")],
+    ),
     ("own", "alice:post", [("GET", ""), ("POST", "/cancel")]),
     ("members", "alice:post", [("GET", ""), ("POST", "/cancel")]),
     ("members", "alice:work", [("GET", ""), ("POST", "/cancel")]),
@@ -182,6 +190,8 @@ POST:/items                                         405    405
 DELETE:/members                                     405    405
 POST:/members/rates                                 405    405
 POST:/_queues                                       405    405
+GET:/members/bulk                                   405    405
+POST:/members/items/0123456789abcdef/why            405    405
 GET:/members/items/0123456789abcdef/cancel          405    405
 POST:/_health                                       405    405
 DELETE:/_ready                                      405    405

@@ -59,6 +59,7 @@ INDEXES = {
     "free_key": (("ann", "k", 1), "held_key USING PRIMARY KEY (poster=? AND key=?)"),
     "past_keys": ((1, 1), "held_key USING INDEX held_key_until (until>? AND until<?)"),
     "next_key_end": ((), "held_key USING COVERING INDEX held_key_until (until>?)"),
+    "to_match": ((0, 1), "item USING INTEGER PRIMARY KEY (rowid>?)"),
     "next_due": ((), "item USING INDEX item_later"),
     "next_expiry": ((), "item USING INDEX item_expiry (expires_at>?)"),
 }
@@ -140,3 +141,54 @@ def test_statements_are_loaded_by_name() -> None:
 def test_migrations_are_numbered_without_a_gap() -> None:
     numbers = [number for number, _ in load_migrations(PACKAGE)]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+NARROWED = {
+    "pick_match_same_moment": (("t", 0, 0, 0, 1), "(match_3=? AND rank=? AND due_at=? AND seq>?)"),
+    "pick_match_same_rank": (("t", 0, 0, 1), "(match_3=? AND rank=? AND due_at>?)"),
+    "pick_match_lower_rank": (("t", 0, 1), "(match_3=? AND rank>?)"),
+}
+
+
+@pytest.mark.parametrize("name", NARROWED)
+def test_each_statement_of_a_member_uses_its_index_and_sorts_nothing(store: SqliteStore, name: str) -> None:
+    arguments, index = NARROWED[name]
+    sql = SQL[name].replace("{match}", "match_3")
+    plan = [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}", arguments)]
+    assert f"SEARCH item USING INDEX item_match_3 {index}" in plan
+    assert not [step for step in plan if "TEMP B-TREE" in step or step.startswith("SCAN")]
+
+
+PAGES = {
+    "page_all": "item USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+    "page_key": "item USING INDEX item_key (key=? AND seq>? AND seq<?)",
+    "page_trouble": "item USING INDEX item_trouble (status=? AND seq>? AND seq<?)",
+    "floor_all": "item USING INTEGER PRIMARY KEY (rowid<?)",
+    "floor_key": "item USING COVERING INDEX item_key (key=? AND seq<?)",
+    "floor_trouble": "item USING COVERING INDEX item_trouble (status=? AND seq<?)",
+}
+"""What a page is read by; its arguments stand by their names."""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_uses_its_index_and_sorts_nothing(store: SqliteStore, name: str) -> None:
+    names = ("source", "before", "floor", "limit", "now", "looked_at", "status", "label", "posted_by", "key")
+    plan = [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {SQL[name]}", dict.fromkeys(names, "[]"))]
+    assert f"SEARCH {PAGES[name]}" in plan
+    assert not [step for step in plan if "TEMP B-TREE FOR ORDER BY" in step]
+    assert not [step for step in plan if step.startswith("SCAN") and "json_each" not in step]
+
+
+AHEAD = {
+    "ahead_same_moment": ((0, 0, 0, 1), "(rank=? AND due_at=? AND seq<?)"),
+    "ahead_same_rank": ((0, 0, 1), "(rank=? AND due_at<?)"),
+    "ahead_higher_rank": ((0, 1), "(rank<?)"),
+}
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_what_stands_ahead_is_counted_by_the_index_of_the_ready_ones(store: SqliteStore, name: str) -> None:
+    arguments, index = AHEAD[name]
+    plan = [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {SQL[name]}", arguments)]
+    assert f"SEARCH item USING INDEX item_ready {index}" in plan
+    assert [step for step in plan if step.startswith("SCAN")] == ["SCAN (subquery-1)"]

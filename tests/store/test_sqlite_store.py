@@ -120,7 +120,7 @@ async def test_every_column_is_stored_and_loaded(store: SqliteStore) -> None:
 async def test_columns_are_the_tables_and_the_items(store: SqliteStore) -> None:
     table = tuple(row[1] for row in store.connection.execute("PRAGMA table_info(item)"))
     assert [name for name in table if not name.startswith("match_")] == list(COLUMNS)
-    assert set(Item.__slots__) == {"id", "body", "result", *COLUMNS}
+    assert set(Item.__slots__) == {"id", "body", "result", "match", *COLUMNS}
 
 
 async def test_unknown_ids_are_not_loaded(store: SqliteStore) -> None:

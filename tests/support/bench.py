@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 from leaseway_server.core.commands import Ask, Command, Failed, Found, Handed, Outcome, Post, Posted, Read
 from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.errors import StoreLost, Unavailable
-from leaseway_server.core.jsontext import Json
+from leaseway_server.core.jsontext import Json, parse
+from leaseway_server.core.match import Match, texts_of
 from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.engine import RETRY_MS, Engine
@@ -27,6 +28,8 @@ class Bench:
     """An engine that a test turns by hand, and what it was told."""
 
     def __init__(self, open_store: Callable[[ManualClock], Store]) -> None:
+        self.match: Match = ()
+        """The members that are indexed from the next start on."""
         self.clock = ManualClock()
         self.faults = Faults()
         self.lost: list[StoreLost] = []
@@ -36,7 +39,7 @@ class Bench:
         """Opens the store and begins, perhaps again."""
         self._store = FaultyStore(self._open_store(self.clock), self.faults)
         self.engine = Engine(
-            Queue("queue", POLICY),
+            Queue("queue", POLICY, match=self.match),
             self._store,
             self.clock,
             resume_grace=GRACE,
@@ -68,9 +71,12 @@ class Bench:
 
     async def post(self, body: str = "{}", **options: Any) -> Item:
         """Posts an item, in a turn of its own."""
-        (posted,) = await self.do(Post(NewItem(body, **options)))
+        (posted,) = await self.do(Post(NewItem(body, match=self._texts(body), **options)))
         assert isinstance(posted, Posted), posted
         return posted.item
+
+    def _texts(self, body: str) -> Match:
+        return texts_of(parse(body), self.match) if self.match else ()
 
     async def claimed(self, holder: int, worker: str = "box-1") -> Item:
         """An item that was posted and claimed."""

@@ -34,6 +34,10 @@ class FaultyStore:
 
     def __init__(self, store: Store, faults: Faults) -> None:
         self.epoch = store.epoch
+        self.page = store.page
+        self.ahead = store.ahead
+        self.matched = store.matched
+        self.rematch = store.rematch
         self.store = store
         self.faults = faults
 

@@ -9,7 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from leaseway_server.core.attempts import Attempt
+from leaseway_server.core.jsontext import parse
 from leaseway_server.core.keys import Key
+from leaseway_server.core.listing import Filter, Page
+from leaseway_server.core.match import Match, Narrowing, texts_of
 from leaseway_server.core.model import Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 
@@ -26,6 +29,7 @@ class Disk:
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
     counts: Counter[Status] = field(default_factory=Counter)
     paused: bool = False
+    match: Match = ()
 
 
 class MemoryStore:
@@ -55,6 +59,34 @@ class MemoryStore:
     async def leases(self) -> list[Item]:
         """All items that are `processing`."""
         return [_bare(item) for item in self.disk.rows.values() if item.status == "processing"]
+
+    async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:
+        """The next items that are wanted; all others were looked at too."""
+        given = {self.id_of(seq): seq for seq in range(1, self.disk.next_seq)} | {"": self.disk.next_seq}
+        if cursor not in given:
+            return None
+        newest = sorted(self.disk.rows.values(), key=lambda item: -item.seq)
+        left = [item for item in newest if item.seq < given[cursor] and wanted.admits(item, now)]
+        items = [_bare(item) for item in left[:limit]]
+        for item in items:
+            item.result = self.disk.rows[item.seq].result if results else ""
+        return Page(items, items[-1].id if len(items) == limit else "")
+
+    async def ahead(self, position: Position, most: int) -> int:
+        """All that stand before a position."""
+        return sum(item.ready and item.position < position for item in self.disk.rows.values())
+
+    async def matched(self) -> Match:
+        """What the items' texts are of."""
+        return self.disk.match
+
+    async def rematch(self, match: Match) -> int:
+        """All items get their texts anew."""
+        self.disk.match = match
+        items = [item for item in self.disk.rows.values() if item.status != "finished"]
+        for item in items:
+            item.match = texts_of(parse(item.body), match)
+        return len(items)
 
     def check(self) -> None:
         """It is where it was."""
@@ -88,9 +120,14 @@ class MemoryTurn:
         """The clock's time."""
         return self._clock()
 
-    async def pick(self, after: Position, limit: int, skip: Collection[int]) -> list[Item]:
+    async def pick(
+        self, after: Position, limit: int, skip: Collection[int], narrowing: Narrowing | None = None
+    ) -> list[Item]:
         """The next ready items, with `body`."""
         ready = [item for item in self._all() if item.ready and item.position > after and item.seq not in skip]
+        if narrowing:
+            column = slice(narrowing.column - 1, narrowing.column)
+            ready = [item for item in ready if set(item.match[column]) & set(narrowing.texts)]
         picked = [_bare(item) for item in sorted(ready, key=lambda item: item.position)[:limit]]
         await self.read_bodies(picked)
         return picked
@@ -141,7 +178,7 @@ class MemoryTurn:
         """The whole of each changed item; its body stays, and its result unless it has just ended."""
         for before, after in changes:
             row = after.copy()
-            row.body = self._row(row.seq).body
+            row.body, row.match = self._row(row.seq).body, self._row(row.seq).match
             ended = after.status == "finished" != before.status
             row.result = after.result if ended else self._row(row.seq).result
             self._rows[row.seq] = row
@@ -259,4 +296,5 @@ def _may_go(item: Item, which: Outstayed) -> bool:
 def _bare(item: Item) -> Item:
     copy = item.copy()
     copy.body = copy.result = ""
+    copy.match = ()
     return copy

@@ -24,6 +24,7 @@ _ANSWERS = {
     "/pause": "http-paused",
     "/unpause": "http-paused",
     "/workers": "http-workers",
+    "/bulk": "http-bulk-counts",
 }
 """The schemas of the answers to requests that have a path of their own; "" is the queue's."""
 WORK_REQUESTS = ("claim", "progress", "result", "fail", "release", "renew")
@@ -80,6 +81,8 @@ def check_request(method: str, path: str, body: Any) -> None:
         check_http("patch", body)
     elif method == "POST" and path.removeprefix("/") in WORK_REQUESTS:
         check_http(path.removeprefix("/"), body)
+    elif method == "POST" and path == "/bulk":
+        check_http("bulk", body)
 
 
 def check_response(method: str, path: str, status: int, body: Any) -> None:
@@ -103,6 +106,10 @@ def answer_schema(method: str, path: str, status: int, body: Any) -> str | None:
         return "http-posted-all" if "items" in body else "http-posted"
     if method == "POST" and path == "/tickets":
         return "http-ticket"
+    if path.endswith("/why"):
+        return "http-why"
+    if method in ("GET", "HEAD") and path == "/items":
+        return "http-page"
     if re.fullmatch("/items/[^/]+/attempts", path):
         return "http-attempts"
     if path.endswith(("/cancel", "/retry")) or (method in ("GET", "PATCH") and re.fullmatch("/items/[^/]+", path)):

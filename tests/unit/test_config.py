@@ -9,7 +9,6 @@ import pytest
 from leaseway_server.config import (
     Config,
     ConfigRefused,
-    Later,
     ServerConfig,
     ServerLimits,
     is_loopback,
@@ -65,7 +64,6 @@ def only_fault(toml: str, write: Write) -> str:
 def test_without_a_file_one_open_queue_is_served_to_this_machine() -> None:
     config = load_config(None)
     assert config.file is None
-    assert config.notes == ()
     assert config.server == ServerConfig("127.0.0.1", 8787, Path("leaseway-data"))
     (demo,) = config.queues.values()
     assert demo.queue == Queue("demo")
@@ -82,7 +80,6 @@ def test_what_a_file_does_not_say_has_its_default(write: Write) -> None:
     resize = config.queues["resize"]
     assert resize.queue == Queue("resize")
     assert resize.grants == Grants("users", "users", "users", frozenset())
-    assert resize.later == Later()
 
 
 def test_everything_that_can_be_said_of_the_server(write: Write) -> None:
@@ -176,18 +173,10 @@ def test_everything_that_can_be_said_of_a_queue(write: Write) -> None:
     resize, mail = config.queues.values()
     policy = Policy(90_000, 600_000, 1, 1_000, Backoff((0, 60_000), 60_000, 0.0), 0)
     keep = Keep(0, 1_000, 2_000, 3_000, 4_000, 5_000)
-    limits = Limits(bulk_items=10_000)
-    assert resize.queue == Queue("resize", policy, limits=limits, max_pending=0, own_only=True, keep=keep)
+    limits, match = Limits(bulk_items=10_000), ("format", "size.width")
+    assert resize.queue == Queue("resize", policy, limits=limits, max_pending=0, own_only=True, keep=keep, match=match)
     assert resize.grants == Grants("users", "open", frozenset({"box", "van"}), frozenset())
-    assert resize.later == Later(("format", "size.width"))
     assert mail.queue == Queue("mail")
-
-
-def test_what_this_version_does_not_act_on_is_noted(write: Write) -> None:
-    write('[queues.a.keep]\ndead = "1d"\n[queues.b]\nmatch = []\nlease = "1h"')
-    assert load_config(None).notes == (
-        "leaseway.toml: queues.b.match: is read and checked, but this version does not act on it yet",
-    )
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])

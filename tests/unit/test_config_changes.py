@@ -123,10 +123,10 @@ def test_nothing_is_told_where_nothing_differs() -> None:
     assert differences(config, same) == Changes(same, (), ())
 
 
-def test_what_no_version_acts_on_yet_is_no_change() -> None:
-    changes = of("[queues.a]", '[queues.a]\nmatch = ["format"]')
-    assert (changes.now, changes.restart) == ((), ())
-    assert len(changes.config.notes) == 1
+def test_the_members_to_match_need_a_restart_and_stay_until_then() -> None:
+    changes = of('[queues.a]\nmatch = ["format"]', '[queues.a]\nmatch = ["width"]\nmax_pending = 5')
+    assert (changes.now, changes.restart) == (("queues.a.max_pending",), ("queues.a.match",))
+    assert (changes.config.queues["a"].queue.match, changes.config.queues["a"].queue.max_pending) == (("format",), 5)
 
 
 def test_a_schema_changes_with_the_files_beside_it(here: Path) -> None:

@@ -82,7 +82,7 @@ def test_wrong_values_of_the_server(line: str, fault: str) -> None:
         ("visibility = ['own']", 'visibility: expected "all" or "own", found ["own"]'),
         ('visibility = "own"\naccess.post = "open"', f'visibility: {TO_POST}, found "own"'),
         ('visibility = "own"\naccess.admin = "open"', f'visibility: {TO_POST}, found "own"'),
-        ('match = "a"', 'match: expected a list of at most 16 members such as ["format", "size.width"], found "a"'),
+        ('match = "a"', 'match: expected a list of at most 8 members such as ["format", "size.width"], found "a"'),
         ("dedupe_window = 1", f"dedupe_window: {A_DURATION}, found 1"),
         ("max_bulk_items = 0", "max_bulk_items: expected a whole number from 1 to 10_000, found 0"),
         ("keep = '1d'", f'keep: {A_TABLE}, found "1d"'),

@@ -7,7 +7,6 @@ import pytest
 
 from leaseway_server.config.values import (
     LONGEST,
-    MOST_MATCHES,
     Wrong,
     address,
     data_folder,
@@ -18,6 +17,7 @@ from leaseway_server.config.values import (
     spell,
     users,
 )
+from leaseway_server.core.match import MOST_MATCHES
 
 
 @pytest.mark.protocol("0.10")

@@ -40,12 +40,16 @@ HTTP = {
         "release",
         "renew",
     ),
-    *("ticket", "health", "ready", "queue", "queues", "rates", "attempts", "paused", "workers"),
+    *("ticket", "health", "ready", "queue", "queues", "rates", "attempts", "paused", "workers", "page"),
+    *("bulk", "bulk-counts", "why"),
 }
 SERVER_SCHEMAS = sorted(
     {name for name in wire_names() if "-server-" in name}
     | {f"http-{name}" for name in ("posted", "posted-all", "view", "problem", "ticket", "health", "ready")}
-    | {f"http-{name}" for name in ("queue", "queues", "rates", "attempts", "paused", "workers")}
+    | {
+        f"http-{name}"
+        for name in ("queue", "queues", "rates", "attempts", "paused", "workers", "page", "bulk-counts", "why")
+    }
 )
 ANY_VALUE = {"item", "progress", "result", "value"}
 

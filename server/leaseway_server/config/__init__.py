@@ -6,7 +6,7 @@
 
 from leaseway_server.config.changes import Changes, differences
 from leaseway_server.config.load import QUEUE_NAME_RULE, load_config, reload_config
-from leaseway_server.config.model import Config, Later, QueueConfig, ServerConfig, is_loopback
+from leaseway_server.config.model import Config, QueueConfig, ServerConfig, is_loopback
 from leaseway_server.config.table import ConfigRefused, Fault
 from leaseway_server.core.limits import ServerLimits
 from leaseway_server.core.queue import QUEUE_NAME
@@ -18,7 +18,6 @@ __all__ = [
     "Config",
     "ConfigRefused",
     "Fault",
-    "Later",
     "QueueConfig",
     "ServerConfig",
     "ServerLimits",

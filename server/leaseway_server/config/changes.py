@@ -14,6 +14,8 @@ _FIXED: Final = ("resume_grace", "ping_interval", "ping_timeout", "max_message_b
 """What holds as long as the server runs, beside `listen` and `store`."""
 _FREE: Final = ("admins", "allowed_origins")
 _FREE_LIMITS: Final = ("subscriptions", "ids_per_message", "trusted_proxies")
+FIXED_OF_A_QUEUE: Final = frozenset({"match"})
+"""What of a queue holds as long as the server runs."""
 RESTART_KEYS: Final = frozenset(f"server.{key}" for key in ("listen", "store", *_FIXED))
 
 
@@ -44,8 +46,9 @@ def differences(old: Config, new: Config) -> Changes:
         if name not in old.queues or name not in new.queues:
             restart.append(f"queues.{name}")
             continue
-        keys = _changed(_queue_keys(old.queues[name]), _queue_keys(new.queues[name]))
-        (restart if name in held else now).extend(keys)
+        for key in _changed(_queue_keys(old.queues[name]), _queue_keys(new.queues[name])):
+            fixed = key.removeprefix(f"queues.{name}.") in FIXED_OF_A_QUEUE
+            (restart if fixed or name in held else now).append(key)
     return Changes(_merged(old, new, held), tuple(now), tuple(restart))
 
 
@@ -53,15 +56,15 @@ def _merged(old: Config, new: Config, held: frozenset[str]) -> Config:
     fixed = {name: getattr(old.server, name) for name in ("host", "port", "data", *_FIXED)}
     server = replace(new.server, **fixed)
     queues = {
-        name: running if name in held or name not in new.queues else _bounded(new.queues[name], server)
+        name: running if name in held or name not in new.queues else _bounded(new.queues[name], running, server)
         for name, running in old.queues.items()
     }
     return replace(new, server=server, queues=queues)
 
 
-def _bounded(config: QueueConfig, server: ServerConfig) -> QueueConfig:
+def _bounded(config: QueueConfig, running: QueueConfig, server: ServerConfig) -> QueueConfig:
     limits = replace(server.message_limits, bulk_items=config.queue.limits.bulk_items)
-    return replace(config, queue=replace(config.queue, limits=limits))
+    return replace(config, queue=replace(config.queue, limits=limits, match=running.queue.match))
 
 
 def _exposed(old: Config, new: Config) -> frozenset[str]:
@@ -88,7 +91,7 @@ def _server_keys(server: ServerConfig) -> dict[str, object]:
 
 
 def _queue_keys(config: QueueConfig) -> dict[str, object]:
-    """The value of each key of a queue, but for those that nothing acts on."""
+    """The value of each key of a queue."""
     queue, policy, backoff = config.queue, config.queue.policy, config.queue.policy.backoff
     keys: dict[str, object] = {
         "schemas": config.schema_files,
@@ -98,6 +101,7 @@ def _queue_keys(config: QueueConfig) -> dict[str, object]:
         "visibility": queue.own_only,
         "dedupe_window": policy.dedupe_window,
         "max_bulk_items": queue.limits.bulk_items,
+        "match": queue.match,
         **{f"access.{right}": config.grants.to(right) for right in RIGHTS},
         "retry.max_attempts": policy.max_attempts,
         "retry.max_losses": policy.max_losses,

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeVar
 
 from leaseway_server.config.model import (
     Config,
-    Later,
     Outside,
     QueueConfig,
     ServerConfig,
@@ -57,7 +56,6 @@ WITHOUT_A_FILE: Final = {"queues": {"demo": {"access": dict.fromkeys(RIGHTS, "op
 VARIABLES: Final = ("LEASEWAY_CONFIG", "LEASEWAY_LISTEN", "LEASEWAY_STORE")
 QUEUE_NAME_RULE: Final = "a queue's name has at most 63 of a-z, 0-9, - and _, and begins with a letter or digit"
 LATER_SERVER_KEYS: Final = frozenset({"listen_url"})
-NOT_ACTED_ON: Final = "is read and checked, but this version does not act on it yet"
 MOST_TRIES: Final = 1_000
 MOST_BULK_ITEMS: Final = 10_000
 MESSAGE_BYTES: Final = (256 * 1024, 256 * 1024 * 1024)
@@ -135,7 +133,7 @@ def _load(file: Path | None, outside: Outside) -> Config:
     server, queues = reading.read()
     if found.faults:
         raise ConfigRefused(found.faults)
-    return Config(file, server, queues, tuple(found.notes), outside)
+    return Config(file, server, queues, outside)
 
 
 def _find(path: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -261,14 +259,14 @@ class _Reading:
             max_pending=table.take("max_pending", whole(0, MOST), Queue(name).max_pending),
             own_only=table.take("visibility", shows_own, False),
             keep=_keep(table.table("keep")),
+            match=table.take("match", paths, Queue(name).match),
         )
-        later = _later(table)
         grants = _grants(table.table("access"))
         if queue.own_only and "post" in grants.open_rights():
             open_to_post = 'anyone may post (access.post or access.admin is "open")'
             table.refuse("visibility", f'expected "all" while {open_to_post}, found "own"')
         table.close()
-        return QueueConfig(queue, grants, later, schema_files)
+        return QueueConfig(queue, grants, schema_files)
 
     def _schemas(self, table: Table) -> tuple[Schemas, str]:
         place = table.take("schemas", folder, None)
@@ -331,14 +329,3 @@ def _keep(table: Table) -> Keep:
     keep = Keep(**{of.name: table.take(of.name, duration, getattr(default, of.name)) for of in fields(Keep)})
     table.close()
     return keep
-
-
-def _later(table: Table) -> Later:
-    default = Later()
-    later = Later(
-        match=table.take("match", paths, default.match),
-    )
-    for of in fields(Later):
-        if of.name in table:
-            table.note(of.name, NOT_ACTED_ON)
-    return later

@@ -43,13 +43,6 @@ class ServerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
-    """What a queue's configuration says to later versions. `match` are dotted paths."""
-
-    match: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class QueueConfig:
     """What `[queues.<name>]` says: the queue, and who may do what there.
 
@@ -58,7 +51,6 @@ class QueueConfig:
 
     queue: Queue
     grants: Grants
-    later: Later = field(default_factory=Later)
     schema_files: str = ""
 
 
@@ -77,15 +69,11 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A whole configuration. `file` is where it was read; None is the default, without a file.
-
-    `notes` are for the people who run it: what the file says that this version does not act on.
-    """
+    """A whole configuration. `file` is where it was read; None is the default, without a file."""
 
     file: Path | None
     server: ServerConfig
     queues: dict[str, QueueConfig]
-    notes: tuple[str, ...] = ()
     outside: Outside = field(default_factory=Outside)
 
 

@@ -41,10 +41,9 @@ class ConfigRefused(LeasewayError):
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What is to be said about a configuration: mistakes, which stop the start, and notes, which do not."""
+    """What is wrong with a configuration, all of it."""
 
     faults: list[Fault] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 class Table:
@@ -82,10 +81,6 @@ class Table:
     def refuse(self, name: str, message: str) -> None:
         """Tells a mistake at a key."""
         self._found.faults.append(Fault(self._file, self.key(name), message))
-
-    def note(self, name: str, message: str) -> None:
-        """Tells something about a key that is no mistake."""
-        self._found.notes.append(str(Fault(self._file, self.key(name), message)))
 
     def close(self, later: Collection[str] = ()) -> None:
         """Refuses each key that nobody took. Those of `later` are known, but not built yet."""

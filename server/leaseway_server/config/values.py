@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from leaseway_server.core.access import Grant
+from leaseway_server.core.match import MOST_MATCHES
 from leaseway_server.core.members import is_name
 
 T = TypeVar("T")
@@ -21,8 +22,6 @@ UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_00
 LONGEST: Final = 36_500 * UNITS["d"]
 """No duration is longer: the end of it is still a time that everybody can keep."""
 LAST_PORT: Final = 65_535
-MOST_MATCHES: Final = 16
-"""So many members are indexed at most: each post writes each of them."""
 _DURATION: Final = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)")
 _HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _STORE: Final = re.compile(r"sqlite:(/?[^/\0][^\0]*)")

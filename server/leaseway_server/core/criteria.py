@@ -42,22 +42,31 @@ class Criteria:
     matches_everything: bool
     size: int
     """How many members and values it holds in all."""
+    asked: Json
+    """As the claim gave them; `{}` where it gave none."""
     _test: Test
 
     @classmethod
     def parse(cls, value: Json) -> "Criteria":
         """Criteria as a claim gives them; None and `{}` match everything. Raises `CriteriaRefused`."""
         if value is None or value == {}:
-            return cls(("anything",), True, 0, lambda _item: True)
+            return cls(("anything",), True, 0, {}, lambda _item: True)
         if not isinstance(value, dict):
             raise CriteriaRefused((), "criteria must be an object")
         size = _checked_size(value)
         shape, test = _need(value, ())
-        return cls(shape, False, size, test)
+        return cls(shape, False, size, value, test)
 
     def matches(self, item: Json) -> bool:
         """Whether an item (of at most 64 levels) meets them."""
         return self._test(item)
+
+    def explain(self, item: Json) -> tuple[str, Json] | None:
+        """The first criterion that the item does not meet: a JSON Pointer into the item, and what is asked there.
+
+        None where it meets all.
+        """
+        return None if self.matches(item) else _unmet(self.asked, item, ())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Criteria) and self.shape == other.shape
@@ -106,6 +115,20 @@ def _members(criterion: dict[str, Json], path: Path) -> Need:
         return all(test(item[name]) if name in item else may_be_absent for name, test, may_be_absent in tests)
 
     return ("members", frozenset((name, shape) for name, (shape, _test) in needs.items())), same_members
+
+
+def _unmet(criterion: Json, value: Json, path: Path) -> tuple[str, Json]:
+    """The innermost criterion that fails, where this one does."""
+    if isinstance(criterion, dict) and isinstance(value, dict) and not any(name.startswith("$") for name in criterion):
+        name, asked = next(pair for pair in criterion.items() if not _same_members({pair[0]: pair[1]}, value))
+        if name in value:
+            return _unmet(asked, value[name], (*path, name))
+        return pointer((*path, name)), asked
+    return pointer(path), criterion
+
+
+def _same_members(criterion: dict[str, Json], value: Json) -> bool:
+    return _members(criterion, ())[1](value)
 
 
 def _comparisons(criterion: dict[str, Json], path: Path) -> Need:

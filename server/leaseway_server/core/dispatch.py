@@ -187,6 +187,10 @@ class Dispatch:
         for lane in self._lanes.values():
             lane.cursor, lane.searched = START, 0
 
+    def asked(self) -> list[Criteria]:
+        """The criteria of the claims that wait, each once."""
+        return [lane.criteria for lane in self._lanes.values() if lane.claims]
+
     def stays_ready(self, position: Position) -> None:
         """An item became ready that no claim took: the lanes without claims must look at it when one comes."""
         rank, due_at, seq = position

@@ -100,6 +100,7 @@ def create(new: NewItem, item_id: str, seq: int, now: int, policy: Policy) -> It
         key=new.key,
         held=int(bool(new.key)),
         body=new.body,
+        match=new.match,
     )
 
 

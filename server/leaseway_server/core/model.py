@@ -67,6 +67,8 @@ class Item:
     """The item as posted, JSON; only where it was asked of the store."""
     result: str = ""
     """The result, JSON; only where it was asked of the store, or just accepted."""
+    match: tuple[str, ...] = ()
+    """The members that the queue's `match` names, as texts (core/match.py); only of an item that is new."""
 
     @property
     def position(self) -> Position:
@@ -118,6 +120,7 @@ class Item:
         new.held = self.held
         new.body = self.body
         new.result = self.result
+        new.match = self.match
         return new
 
 
@@ -134,3 +137,4 @@ class NewItem:
     max_attempts: int = 0
     meta: str = ""
     key: str = ""
+    match: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from typing import Final
 from leaseway_server.core.errors import BadMessage, Refused, TooManyPosts
 from leaseway_server.core.events import Adjust
 from leaseway_server.core.jsontext import Json
+from leaseway_server.core.match import texts_of
 from leaseway_server.core.members import Members, an_object, integer, name_of, required
 from leaseway_server.core.model import NewItem
 from leaseway_server.core.queue import META_LIMIT, Queue, check_in
@@ -21,8 +22,9 @@ def parse_post(value: Json, queue: Queue, user: str) -> NewItem:
     if "delayMs" in body and "dueAt" in body:
         raise BadMessage("delayMs and dueAt are both there; give one of them", path="/dueAt")
     item = check_in(required(body, "item"), queue.schemas.item, queue.limits.value_bytes, "the item", "/item")
+    match = texts_of(body["item"], queue.match) if queue.match else ()
     if _OPTIONS.isdisjoint(body):
-        return NewItem(item, user)
+        return NewItem(item, user, match=match)
     return NewItem(
         body=item,
         posted_by=user,
@@ -33,6 +35,7 @@ def parse_post(value: Json, queue: Queue, user: str) -> NewItem:
         max_attempts=integer(body, "maxAttempts", least=1, most=1_000) or 0,
         meta=_meta(body),
         key=name_of(body, "key"),
+        match=match,
     )
 
 

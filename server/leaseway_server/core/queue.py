@@ -7,6 +7,7 @@ from typing import Final
 from leaseway_server.core.errors import BadJson, SchemaMismatch, TooLarge
 from leaseway_server.core.jsontext import Json, JsonRefused, check_depth, write
 from leaseway_server.core.lifecycle import Policy
+from leaseway_server.core.match import Match
 from leaseway_server.core.retention import Keep
 from leaseway_server.core.schema import Schema
 
@@ -74,6 +75,9 @@ class Queue:
     def shows_all(self, rights: frozenset[str]) -> bool:
         """Whether all items are there for somebody with these rights."""
         return not self.own_only or "work" in rights or "admin" in rights
+
+    match: Match = ()
+    """Members that the store indexes for claims; they stay as long as the server runs."""
 
     def shows(self, posted_by: str, user: str, rights: frozenset[str]) -> bool:
         """Whether an item of this poster is there for this user at all. Nobody in particular ("") owns nothing."""

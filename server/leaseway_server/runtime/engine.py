@@ -37,6 +37,7 @@ from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.followed import PAGE
 from leaseway_server.runtime.hub import Hub
 from leaseway_server.runtime.leases import Lease, Leases, Start
+from leaseway_server.runtime.looking import Looking, index_members
 from leaseway_server.runtime.retention import LOOK_MS
 from leaseway_server.runtime.tally import Tally
 from leaseway_server.runtime.turn import SLICE, Submission, Sweeps, TurnWork, nobody
@@ -100,6 +101,7 @@ class Engine:
         self._start = Start(store.epoch, now, now + resume_grace)
         self._leases = Leases(queue.policy, self._start)
         self._dispatch = Dispatch()
+        self.looking = Looking(store, clock, self._dispatch, self._leases, self._lose)
         self._minima = Minima()
         self.tally = Tally({})
         self.paused = False
@@ -199,6 +201,7 @@ class Engine:
 
     async def start(self) -> None:
         """Reads the leases; call it once before `run` or `step`."""
+        await index_members(self._store, self.queue.match, self.queue.name)
         self._leases.update(await self._store.leases())
         self.tally = Tally(await self._store.counts())
         self.paused = await self._store.paused()

@@ -104,7 +104,7 @@ class TurnWork:
         self._keys = Keys(turn, self.rows, queue)
         self._posts = Posts(turn, self.rows, self._keys, queue, pending)
         self._dispatch = dispatch
-        self._hand_out = HandOut(turn, self.rows, dispatch, self.outcomes)
+        self._hand_out = HandOut(turn, self.rows, dispatch, self.outcomes, queue.match)
         self._leases = leases
         self._start = start
         self._resumed: dict[int, list[str]] = {}

@@ -11,6 +11,8 @@ from typing import Protocol
 
 from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.keys import Key
+from leaseway_server.core.listing import Filter, Page
+from leaseway_server.core.match import Match, Narrowing
 from leaseway_server.core.model import Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 
@@ -26,8 +28,12 @@ class Turn(Protocol):
         """The turn's time, ms since the epoch, read once all rows are locked."""
         ...
 
-    async def pick(self, after: Position, limit: int, skip: Collection[int]) -> list[Item]:
+    async def pick(
+        self, after: Position, limit: int, skip: Collection[int], narrowing: Narrowing | None = None
+    ) -> list[Item]:
         """The next ready items in the order of claims, with `body`; `skip` are row numbers to leave out.
+
+        With a `narrowing` only those that have one of its texts.
 
         They may be fewer than `limit` where their bodies are large; none at all means that there are no more.
         """
@@ -164,6 +170,30 @@ class Store(Protocol):
 
     async def leases(self) -> list[Item]:
         """All items that are `processing`, without `body`; read once at the start."""
+        ...
+
+    async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:
+        """The next items that are wanted, newest posted first, without `body`, finished ones with `results` if asked.
+
+        At most `limit`, and a bounded number of rows is looked at: a page may hold few items or none, and have a
+        `next`. It sees what is committed. `cursor` is the `next` of the page before, "" for the first; None where it
+        is none that was given out. Runs beside the turns and holds up none of them.
+        """
+        ...
+
+    async def ahead(self, position: Position, most: int) -> int:
+        """How many ready items stand before a position in the order of claims; `most` or more where there are more.
+
+        Runs beside the turns, as `page` does.
+        """
+        ...
+
+    async def matched(self) -> Match | None:
+        """The members that `pick` can narrow by; None where a `rematch` did not end."""
+        ...
+
+    async def rematch(self, match: Match) -> int:
+        """From now on `pick` narrows by these members. Gives how many items were looked at; before the first turn."""
         ...
 
     def check(self) -> None:

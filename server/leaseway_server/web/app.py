@@ -1,6 +1,6 @@
 """The application: which path goes where. Nothing is decided here."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from starlette.applications import Starlette
@@ -17,6 +17,8 @@ from leaseway_server.core.limits import Allowances
 from leaseway_server.core.reports import REPORTS
 from leaseway_server.web import attempts, items, pages, posting, queues, steering, work_requests
 from leaseway_server.web.auth import Admitted, admit
+from leaseway_server.web.bulk import bulk
+from leaseway_server.web.lists import list_items
 from leaseway_server.web.monitor_socket import MonitorSocket
 from leaseway_server.web.origin import OriginGuard, check_origin
 from leaseway_server.web.problems import on_http_exception, on_left, on_refused
@@ -25,9 +27,11 @@ from leaseway_server.web.requests import json_response
 from leaseway_server.web.site import Site
 from leaseway_server.web.socket import Socket
 from leaseway_server.web.tickets import issue_ticket
+from leaseway_server.web.why import explain_item
 from leaseway_server.web.work_socket import WorkSocket
 from leaseway_server.web.workers import list_workers
 
+Endpoint = Callable[[Request], Awaitable[Response]]
 OpenSocket = Callable[[Site, Admitted, Scope, Receive, Send], Socket]
 
 
@@ -89,16 +93,27 @@ class SocketEndpoint:
             yield self._site.connections_of_token, admitted.token_id
 
 
+def _by_method(path: str, **endpoints: Endpoint) -> Route:
+    """One route, so that the header Allow of a refusal names all methods of the path."""
+
+    async def endpoint(request: Request) -> Response:
+        return await endpoints["GET" if request.method == "HEAD" else request.method](request)
+
+    return Route(path, endpoint, methods=list(endpoints))
+
+
 def create_app(site: Site) -> Starlette:
     """The ASGI application of a site."""
     app = Starlette(
         routes=[
-            Route("/{queue}/items", posting.post_items, methods=["POST"]),
+            _by_method("/{queue}/items", GET=list_items, POST=posting.post_items),
             Route("/{queue}/items/{id}", steering.ItemEndpoint),
             Route("/{queue}/items/{id}/item", items.get_body, methods=["GET"]),
             Route("/{queue}/items/{id}/attempts", attempts.get_attempts, methods=["GET"]),
+            Route("/{queue}/items/{id}/why", explain_item, methods=["GET"]),
             Route("/{queue}/items/{id}/cancel", items.cancel_item, methods=["POST"]),
             Route("/{queue}/items/{id}/retry", steering.retry_item, methods=["POST"]),
+            Route("/{queue}/bulk", bulk, methods=["POST"]),
             Route("/{queue}/workers", list_workers, methods=["GET"]),
             Route("/{queue}/tickets", issue_ticket, methods=["POST"]),
             Route("/{queue}/claim", work_requests.claim, methods=["POST"]),

@@ -10,15 +10,22 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from leaseway_server.core.errors import StoreFull, StoreLost
 from leaseway_server.core.ids import KEY_BYTES, IdPermutation
-from leaseway_server.core.model import Item, Status
+from leaseway_server.core.listing import Filter, Page
+from leaseway_server.core.match import Match
+from leaseway_server.core.model import Item, Position, Status
 from leaseway_server.store.sqlite.files import FileLock, connect, refusals
+from leaseway_server.store.sqlite.looking import SqliteLooking
+from leaseway_server.store.sqlite.rematch import matched, rematch
 from leaseway_server.store.sqlite.turn import SQL, SqliteTurn, item_of
 from leaseway_server.store.sqlite.wal import check_after_kill
+
+Found = TypeVar("Found")
 
 INLINE_SECONDS: Final = 0.000_6
 """While a COMMIT takes less than this on average, the event loop waits for it: cheaper than a thread and back."""
@@ -73,6 +80,8 @@ class SqliteStore:
         self._reserving = 0
         self.epoch = epoch
         self.ids = IdPermutation(id_key)
+        self._looking = SqliteLooking(self._path, id_key)
+        self._looking_thread = ThreadPoolExecutor(1, thread_name_prefix="leaseway-look")
 
     @classmethod
     def open(cls, path: Path, clock: Callable[[], int]) -> "SqliteStore":
@@ -147,13 +156,40 @@ class SqliteStore:
         """All items that are `processing`."""
         return [self.item(row) for row in self.connection.execute(SQL["leases"])]
 
+    async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:
+        """A part of a list, read beside the turns; see `base.Store.page`."""
+        return await self._look(partial(self._looking.page, wanted, cursor, limit, now, results=results))
+
+    async def ahead(self, position: Position, most: int) -> int:
+        """How many ready items stand before a position; see `base.Store.ahead`."""
+        return await self._look(partial(self._looking.ahead, position, most))
+
+    async def matched(self) -> Match | None:
+        """What the columns of `match` are computed for."""
+        return matched(self.connection)
+
+    async def rematch(self, match: Match) -> int:
+        """Computes them anew, while the loop serves others between two slices."""
+        rows = 0
+        with sqlite_errors():
+            for some in rematch(self.connection, match):
+                rows += some
+                await asyncio.sleep(0)
+        return rows
+
     async def close(self) -> None:
         """Writes the log back and lets go of the files."""
+        self._looking_thread.shutdown()
+        self._looking.close()
         self._thread.shutdown()
         with suppress(OSError):  # Of a disk that fails: at worst, the next start asks in vain for the log.
             self._lock.mark_stopped()
         self.connection.close()
         self._lock.release()
+
+    async def _look(self, question: Callable[[], Found]) -> Found:
+        with sqlite_errors():
+            return await asyncio.get_running_loop().run_in_executor(self._looking_thread, question)
 
     def item(self, row: Sequence[object]) -> Item:
         """A row of `COLUMNS` as an item."""

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from heapq import merge
 from itertools import compress
 from operator import attrgetter, ne
 from typing import Final
@@ -12,6 +13,7 @@ import orjson
 from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.ids import IdPermutation
 from leaseway_server.core.keys import Key
+from leaseway_server.core.match import Narrowing
 from leaseway_server.core.model import START, Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 from leaseway_server.store.queries import load_queries
@@ -62,9 +64,10 @@ _attempt_values = attrgetter("attempts", "worker", "started_at", "ended_at", "en
 def _queries() -> dict[str, str]:
     columns = ", ".join(COLUMNS)
     marks = ", ".join("?" * len(COLUMNS))
+    queries = load_queries(PACKAGE, "queries.sql")
     return {
-        name: text.replace("{columns}", columns).replace("{marks}", marks)
-        for name, text in load_queries(PACKAGE, "queries.sql").items()
+        name: text.replace("{columns}", columns).replace("{marks}", marks).replace("{wanted}", queries["wanted"])
+        for name, text in queries.items()
     }
 
 
@@ -105,11 +108,15 @@ class SqliteTurn:
         """The clock's time: nobody else writes here."""
         return self._clock()
 
-    async def pick(self, after: Position, limit: int, skip: Collection[int]) -> list[Item]:
+    async def pick(
+        self, after: Position, limit: int, skip: Collection[int], narrowing: Narrowing | None = None
+    ) -> list[Item]:
         """The next ready items, with `body`."""
         picked: list[Item] = []
         size = 0
-        for item in self._behind(after, limit + len(skip)):
+        most = limit + len(skip)
+        behind = self._narrowed(after, most, narrowing) if narrowing else self._behind(after, most)
+        for item in behind:
             if item.seq not in skip:
                 picked.append(item)
                 size += len(item.body)
@@ -124,6 +131,20 @@ class SqliteTurn:
             yield from map(self._item, self._execute(SQL["pick_same_moment"], (*after, limit)))
             yield from map(self._item, self._execute(SQL["pick_same_rank"], (rank, due_at, limit)))
         yield from map(self._item, self._execute(SQL["pick_lower_rank"], (rank, limit)))
+
+    def _narrowed(self, after: Position, limit: int, narrowing: Narrowing) -> Iterator[Item]:
+        """As `_behind`, but only what has one of the texts, by the index of its member."""
+        column = f"match_{narrowing.column}"
+        each = [self._with_text(after, limit, column, text) for text in narrowing.texts]
+        return each[0] if len(each) == 1 else merge(*each, key=attrgetter("position"))
+
+    def _with_text(self, after: Position, limit: int, column: str, text: str) -> Iterator[Item]:
+        rank, due_at, _ = after
+        if after != START:
+            yield from map(self._item, self._execute(_by(column, "pick_match_same_moment"), (text, *after, limit)))
+            same_rank = (text, rank, due_at, limit)
+            yield from map(self._item, self._execute(_by(column, "pick_match_same_rank"), same_rank))
+        yield from map(self._item, self._execute(_by(column, "pick_match_lower_rank"), (text, rank, limit)))
 
     async def come_due(self, now: int, limit: int) -> list[Item]:
         """Pending items that came due."""
@@ -159,7 +180,9 @@ class SqliteTurn:
 
     async def insert(self, items: Sequence[Item]) -> None:
         """New items."""
-        self._executemany(SQL["insert_item"], map(_values, items))
+        for indexed in {len(item.match) for item in items}:
+            alike = [(*_values(item), *item.match) for item in items if len(item.match) == indexed]
+            self._executemany(_insert(indexed), alike)
         self._executemany(SQL["insert_body"], [(item.seq, item.body) for item in items])
         self._save_results([item for item in items if item.status == "finished"])
 
@@ -287,6 +310,19 @@ class SqliteTurn:
 
 def _numbers(seqs: Collection[int] | Iterator[int]) -> str:
     return orjson.dumps(list(seqs)).decode()
+
+
+@lru_cache
+def _insert(indexed: int) -> str:
+    """Writes a row of `COLUMNS`, and behind them the texts of so many members that `match` names."""
+    columns = "".join(f", match_{column}" for column in range(1, indexed + 1))
+    return SQL["insert_item"].replace("{matches}", columns).replace("{match_marks}", ", ?" * indexed)
+
+
+@lru_cache
+def _by(column: str, name: str) -> str:
+    """The statement for this column of `match`."""
+    return SQL[name].replace("{match}", column)
 
 
 @lru_cache(512)

@@ -1,0 +1,64 @@
+"""What can be seen of a queue's engine from outside its turns: lists, who waits, who holds what. Changes nothing."""
+
+import logging
+from collections.abc import Callable
+
+from leaseway_server.core.criteria import Criteria
+from leaseway_server.core.dispatch import Dispatch
+from leaseway_server.core.errors import StoreLost, Unavailable
+from leaseway_server.core.listing import Filter, Page
+from leaseway_server.core.match import Match
+from leaseway_server.core.model import Position
+from leaseway_server.runtime.clock import Clock
+from leaseway_server.runtime.leases import Leases
+from leaseway_server.store.base import Store
+
+_log = logging.getLogger(__name__)
+
+
+class Looking:
+    """Looks at one engine's store and memory. `on_lost` is told where the store fails at that."""
+
+    def __init__(
+        self, store: Store, clock: Clock, dispatch: Dispatch, leases: Leases, on_lost: Callable[[StoreLost], None]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._dispatch = dispatch
+        self._leases = leases
+        self._on_lost = on_lost
+
+    async def page(self, wanted: Filter, cursor: str, limit: int, *, results: bool = True) -> tuple[Page | None, int]:
+        """A page of a list, and its time, ms since the epoch; see `Store.page`. Raises `Unavailable`."""
+        now = self._clock.now()
+        try:
+            return await self._store.page(wanted, cursor, limit, now, results=results), now
+        except StoreLost as lost:
+            self._on_lost(lost)
+            raise Unavailable("the store cannot be read") from lost
+
+    async def ahead(self, position: Position, most: int) -> int:
+        """How many ready items are handed out before one at this position; see `Store.ahead`. Raises `Unavailable`."""
+        try:
+            return await self._store.ahead(position, most)
+        except StoreLost as lost:
+            self._on_lost(lost)
+            raise Unavailable("the store cannot be read") from lost
+
+    def asked(self) -> list[Criteria]:
+        """The criteria of the claims that wait, each once."""
+        return self._dispatch.asked()
+
+    def holds(self, holder: int) -> int:
+        """How many leases a socket holds."""
+        return len(self._leases.of_holder(holder))
+
+
+async def index_members(store: Store, match: Match, queue: str) -> None:
+    """Has the store index the members that `match` names, where it has indexed others. Before the first turn."""
+    if await store.matched() == match:
+        return
+    said = {"queue": queue, "match": ",".join(match)}
+    _log.info("the members to match are others now: indexing", extra={"event": "store.indexing", **said})
+    rows = await store.rematch(match)
+    _log.info("the members to match are indexed", extra={"event": "store.indexed", **said, "items": rows})
