@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from leaseway_server.core.commands import Found, Outcome, Post, PostAll, Posted, PostedAll, Read
 from leaseway_server.core.conversation import IDS_A_MESSAGE, Conversation, Exchange, frames
-from leaseway_server.core.errors import BadMessage, LimitReached, NotAllowed
+from leaseway_server.core.errors import BadMessage, LimitReached, NotAllowed, TooManyPosts
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.members import an_object, flag
 from leaseway_server.core.model import Item
@@ -19,6 +19,8 @@ from leaseway_server.core.posting import parse_post, parse_posts
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.view import encode_view
 
+POSTED_BYTES: Final = 80
+"""What the answer to one post of an array takes, at most."""
 READ_AT_ONCE: Final = 500
 """Of so many ids the first views are read at a time."""
 
@@ -174,6 +176,7 @@ class MonitorSession(Conversation):
         command: Post | PostAll
         if isinstance(value, list):
             self.heard += max(0, len(value) - 1)
+            self._check_answer(len(value))
             command = PostAll(parse_posts(value, self.queue, self._user))
             watched = tuple(index for index, post in enumerate(value) if _subscribes(post, f"/{index}"))
         else:
@@ -184,6 +187,12 @@ class MonitorSession(Conversation):
             self._promised[exchange] = watched
         exchange.command = command
         return exchange
+
+    def _check_answer(self, posts: int) -> None:
+        """No message of the server's is larger than a message may be (PROTOCOL.md §5)."""
+        most = self.queue.limits.value_bytes // POSTED_BYTES
+        if posts > most:
+            raise TooManyPosts(f"the answer to more than {most} posts would be too large for a message")
 
     def _subscribe(self, ids: tuple[str, ...]) -> None:
         self.heard += len(ids) // IDS_A_MESSAGE
