@@ -381,6 +381,17 @@ def test_an_array_of_which_one_is_wrong_is_refused_whole(posts: Json, code: str,
     assert monitor.refused({"post": posts}) == (code, path, None)
 
 
+def test_the_answer_to_an_array_is_no_larger_than_a_message() -> None:
+    queue = replace(QUEUE, limits=replace(LIMITS, message_bytes=ENVELOPE + 80 * 3, subscriptions=9))
+    monitor = Monitor(queue)
+    posts: list[Json] = [{"item": 1}] * 3
+    assert monitor.refused({"post": [*posts, {"item": 1}]})[0] == "limit"
+    exchange = monitor.asks({"post": posts})
+    monitor.settle(exchange, PostedAll((Posted(held(), duplicate=False),) * 3))
+    (frame,) = monitor.monitor.take()
+    assert len(frame) <= 3 * 80
+
+
 # ── Conflation ──
 
 

@@ -12,7 +12,7 @@ from leaseway_server.core.access import may_cancel
 from leaseway_server.core.cancels import NOT_ALLOWED, cancel_ack, parse_cancel
 from leaseway_server.core.commands import Changed, Followed, Found, Outcome, Post, PostAll, Posted, PostedAll, Read
 from leaseway_server.core.conversation import IDS_A_MESSAGE, Conversation, Exchange, frames
-from leaseway_server.core.errors import BadMessage, LimitReached, NotAllowed
+from leaseway_server.core.errors import BadMessage, LimitReached, NotAllowed, TooManyPosts
 from leaseway_server.core.first_views import FirstViews
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.members import an_object, flag
@@ -21,6 +21,8 @@ from leaseway_server.core.posting import parse_post, parse_posts
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.view import encode_view
 
+POSTED_BYTES: Final = 80
+"""What the answer to one post of an array takes, at most."""
 ALL: Final = ""
 """In place of a poster: everybody's items. Nobody in particular can follow only what is its own."""
 
@@ -277,6 +279,7 @@ class MonitorSession(Conversation):
         command: Post | PostAll
         if isinstance(value, list):
             self.heard += max(0, len(value) - 1)
+            self._check_answer(len(value))
             command = PostAll(parse_posts(value, self.queue, self._user))
             watched = tuple(index for index, post in enumerate(value) if _subscribes(post, f"/{index}"))
         else:
@@ -287,6 +290,12 @@ class MonitorSession(Conversation):
             self._promised[exchange] = watched
         exchange.command = command
         return exchange
+
+    def _check_answer(self, posts: int) -> None:
+        """No message of the server's is larger than a message may be (PROTOCOL.md §5)."""
+        most = self.queue.limits.value_bytes // POSTED_BYTES
+        if posts > most:
+            raise TooManyPosts(f"the answer to more than {most} posts would be too large for a message")
 
     def _subscribe(self, value: Json) -> None:
         if isinstance(value, dict):

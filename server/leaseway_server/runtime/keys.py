@@ -65,9 +65,11 @@ class Keys:
 
     async def save(self) -> None:
         """Writes who holds which key, and until when, where that is another than it was."""
-        freed = [old for old, new in self._rows.changed() if old.held and not new.held]
-        held = {self.key(new): self._until(new) for old, new in self._rows.changes() if _is_new_holder(old, new)}
-        ended = [self._until(new) for old, new in self._rows.changed() if _has_another_end(old, new)]
+        deleted = self._rows.deleted
+        keyed = [(old, new) for old, new in self._rows.changes() if new.key and new.id not in deleted]
+        freed = [old for old, new in keyed if old is not None and old.held and not new.held]
+        held = {self.key(new): self._until(new) for old, new in keyed if new.held and not (old and old.held)}
+        ended = [self._until(new) for old, new in keyed if _ends_otherwise(old, new)]
         if freed:
             await self._turn.free_keys(freed)
         if held:
@@ -83,9 +85,6 @@ class Keys:
         return item, swept_at(item, self._window)
 
 
-def _is_new_holder(old: Item | None, new: Item) -> bool:
-    return bool(new.held) and (old is None or not old.held)
-
-
-def _has_another_end(old: Item, new: Item) -> bool:
-    return bool(old.held and new.held) and old.finished_at != new.finished_at
+def _ends_otherwise(old: Item | None, new: Item) -> bool:
+    """Whether an item that holds its key, and did so before, has another end by now, or none any more."""
+    return old is not None and bool(old.held and new.held) and old.finished_at != new.finished_at
