@@ -130,7 +130,7 @@ async def test_what_is_committed_meanwhile_does_not_make_it_begin_again(
     steps: list[int] = []
 
     class Busy(sqlite3.Connection):
-        def backup(self, target: sqlite3.Connection, *, pages: int = -1, **_more: object) -> None:  # type: ignore[override]
+        def backup(self, target: sqlite3.Connection, *, pages: int = -1, **_more: object) -> None:
             def meanwhile(_status: int, _left: int, _pages: int) -> None:
                 steps.append(pages)
                 self.writer.execute("INSERT INTO count VALUES (?, 0)", (f"step {len(steps)}",))
