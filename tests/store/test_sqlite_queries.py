@@ -91,6 +91,27 @@ async def test_a_pick_among_many_of_one_moment_goes_straight_to_its_place(store:
     assert await work(store, positions[4_000]) == await work(store, positions[1])
 
 
+async def test_the_oldest_is_found_by_a_step_for_each_priority(store: SqliteStore) -> None:
+    async def steps() -> int:
+        counted = 0
+
+        def step() -> int:
+            nonlocal counted
+            counted += 1
+            return 0
+
+        async with store.turn(durable=False) as turn:
+            store.connection.set_progress_handler(step, 1)
+            assert await turn.oldest_ready() == NOW
+            store.connection.set_progress_handler(None, 0)
+        return counted
+
+    await post(store, *(NewItem("1", priority=priority) for priority in (0, 1, 5)))
+    alone = await steps()
+    await post(store, *(NewItem("1", priority=priority) for priority in (0, 1, 5) for _ in range(2_000)))
+    assert await steps() == alone
+
+
 def test_statements_are_loaded_by_name() -> None:
     queries = load_queries(PACKAGE, "queries.sql")
     assert queries["next_due"] == "SELECT min(due_at) FROM item WHERE ready = 0 AND status = 'pending'"

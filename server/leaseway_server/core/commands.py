@@ -82,7 +82,12 @@ class Read:
     bodies: bool = False
 
 
-Command: TypeAlias = Post | Change | Ask | Withdraw | ResumeLeases | Drop | Read
+@dataclass(frozen=True, slots=True)
+class Oldest:
+    """Since when the ready item waits that waits longest. Outcome: `WaitsSince`."""
+
+
+Command: TypeAlias = Post | Change | Ask | Withdraw | ResumeLeases | Drop | Read | Oldest
 
 
 @dataclass(slots=True)
@@ -133,6 +138,14 @@ class Found:
     left: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
+class WaitsSince:
+    """When the item came due that is ready longest, ms since the epoch; 0 where none is ready. `now` as in `Found`."""
+
+    at: int = 0
+    now: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """It was done; there is nothing to say."""
@@ -145,7 +158,7 @@ class Failed:
     error: Refused
 
 
-Outcome: TypeAlias = Posted | Changed | Handed | Empty | Resumed | Found | Done | Failed
+Outcome: TypeAlias = Posted | Changed | Handed | Empty | Resumed | Found | WaitsSince | Done | Failed
 
 Answer: TypeAlias = Callable[[Outcome], None]
 """Who is told an outcome; called once the turn is committed, and must not wait."""

@@ -17,6 +17,7 @@ from leaseway_server.core.commands import (
     Command,
     Drop,
     Failed,
+    Oldest,
     Outcome,
     Post,
     Read,
@@ -32,6 +33,7 @@ from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.hub import Hub
 from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.runtime.observer import Gauges, Nobody, Observer
 from leaseway_server.runtime.turn import SLICE, Submission, Sweeps, TurnWork, nobody
 from leaseway_server.store.base import Store
 
@@ -77,6 +79,7 @@ class Engine:
         resume_grace: int = 30_000,
         ping_timeout: int = 10_000,
         on_lost: Callable[[StoreLost], None] = lambda _error: None,
+        observer: Observer | None = None,
     ) -> None:
         self.queue = queue
         self.hub = Hub()
@@ -84,6 +87,7 @@ class Engine:
         self._store = store
         self._ping_timeout = ping_timeout
         self._on_lost = on_lost
+        self._observer = observer or Nobody()
         now = clock.now()
         self._start = Start(store.epoch, now, now + resume_grace)
         self._leases = Leases(queue.policy, self._start)
@@ -148,6 +152,12 @@ class Engine:
     def writable(self) -> bool:
         """Whether the last turns could be written, as far as is known."""
         return self._lost is None and not self._blocked_until
+
+    @property
+    def gauges(self) -> Gauges:
+        """How much there is of what is measured."""
+        leases = len(self._leases)
+        return Gauges({"pending": self._pending, "processing": leases}, len(self._dispatch), leases)
 
     def reconfigure(self, queue: Queue) -> None:
         """From the next turn on the queue is configured so."""
@@ -274,6 +284,7 @@ class Engine:
 
     async def _turn(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> TurnWork:
         durable = self._searching or sweeps.pressing or not all(map(_light, submissions))
+        self._observer.began()
         async with self._store.turn(durable=durable) as turn:
             work = TurnWork(turn, self.queue, self._dispatch, self._leases, self._start, self._pending)
             await work.run(submissions, sweeps, dispatching=dispatching, claims_open=self._claims_open)
@@ -281,7 +292,9 @@ class Engine:
                 await turn.next_due() if sweeps.due else self._minima.due,
                 await turn.next_expiry() if sweeps.expiry else self._minima.expiry,
             )
+            self._observer.committing()
             await turn.commit()
+        self._observer.committed(len(submissions), durable=durable)
         self._minima = minima
         for item_id, rev in sweeps.told:
             if self._stamps[item_id] == rev:
@@ -303,6 +316,7 @@ class Engine:
                 self._tell(self._on_loss[before.holder], after.id, reason)
         shown = (after for before, after in changes if before is None or before.rev != after.rev)
         self._tell(self.hub.publish, shown, work.rows.now)
+        self._tell(self._observer.changed, changes)
 
     def _said(self, event: str, **more: object) -> dict[str, object]:
         """What a line of the log says beside its text."""
@@ -320,7 +334,7 @@ class Engine:
         _log.error("a turn could not be written", extra=self._said("store.full", fault=str(full)))
         self._pause()
         refused = Failed(Unavailable("the server cannot write at the moment (no space?); nothing of this was done"))
-        reads = [submission for submission in submissions if isinstance(submission.command, Read)]
+        reads = [submission for submission in submissions if isinstance(submission.command, Read | Oldest)]
         self._refuse([submission for submission in submissions if submission not in reads], refused)
         for ask in self._dispatch.unanswered(searched=False):  # Those that wait stay, and time out.
             self._tell(self._dispatch.remove(ask), refused)
@@ -392,7 +406,9 @@ def _must_be_done(command: Command) -> bool:
 def _light(submission: Submission) -> bool:
     """Whether loss of power may cost it: progress and renewals (PROTOCOL.md §7.1), and what only reads."""
     command = submission.command
-    return isinstance(command, Read) or (isinstance(command, Change) and isinstance(command.event, Progress | Renew))
+    if isinstance(command, Change):
+        return isinstance(command.event, Progress | Renew)
+    return isinstance(command, Read | Oldest)
 
 
 def _writes(submission: Submission) -> bool:

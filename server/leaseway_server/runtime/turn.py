@@ -20,12 +20,14 @@ from leaseway_server.core.commands import (
     Empty,
     Failed,
     Found,
+    Oldest,
     Outcome,
     Post,
     Posted,
     Read,
     Resumed,
     ResumeLeases,
+    WaitsSince,
     Withdraw,
 )
 from leaseway_server.core.dispatch import Dispatch
@@ -95,6 +97,7 @@ class TurnWork:
         self._posts: dict[Submission, tuple[int, str]] = {}
         self._resumed: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
+        self._waits_since: list[WaitsSince] = []
 
     async def run(
         self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool, claims_open: bool = True
@@ -111,6 +114,7 @@ class TurnWork:
                 self._hand_out.end(ask)
         await self._read()
         await self.rows.save()
+        await self._look_for_oldest()
 
     # ── 1. Load ──
 
@@ -161,6 +165,9 @@ class TurnWork:
                 found = Found(now=self.rows.now)
                 self._reads.append((command, found))
                 return found
+            case Oldest():
+                self._waits_since.append(WaitsSince(now=self.rows.now))
+                return self._waits_since[-1]
             case ResumeLeases():
                 return Resumed(tuple(self._resume(command, *lease) for lease in command.leases))
             case Withdraw():
@@ -233,3 +240,10 @@ class TurnWork:
                 budget -= sum(len(each.result) + len(each.body) for each in some)
                 found.items.update((each.id, each) for each in some)
             found.left = tuple(ids)
+
+    async def _look_for_oldest(self) -> None:
+        """Once what changed is saved, since the store's index is asked."""
+        if self._waits_since:
+            at = await self._turn.oldest_ready()
+            for each in self._waits_since:
+                each.at = at
