@@ -30,6 +30,7 @@ from leaseway_server.store.access import AccessStore
 from leaseway_server.store.sqlite.store import SqliteStore
 from leaseway_server.web.app import create_app
 from leaseway_server.web.http_protocol import HttpProtocol
+from leaseway_server.web.meters import TurnMeter
 from leaseway_server.web.protocol import SocketProtocol
 from leaseway_server.web.site import ServedQueue, Site
 from leaseway_server.web.traced import Traced
@@ -95,6 +96,7 @@ class Running:
                     allowed_origins=server.allowed_origins,
                     trusted_proxies=server.trusted_proxies,
                     on_loopback=is_loopback(server.host),
+                    admins=server.admins,
                 )
                 await self._serve(self.site, listener)
             finally:
@@ -122,6 +124,7 @@ class Running:
         self._config = changes.config
         if self.site is not None:
             server = changes.config.server
+            self.site.admins = server.admins
             queues = {name: (each.queue, each.grants) for name, each in changes.config.queues.items()}
             self.site.reconfigure(server.limits, server.allowed_origins, server.trusted_proxies, queues)
         now, restart = (", ".join(keys) or "nothing" for keys in (changes.now, changes.restart))
@@ -135,6 +138,7 @@ class Running:
             self._stores.append(store)
             if store.salvaged:
                 _log.critical(store.salvaged, extra={"event": "store.salvaged", "queue": name})
+            meter = TurnMeter()
             engine = Engine(
                 configured.queue,
                 store,
@@ -142,8 +146,9 @@ class Running:
                 resume_grace=server.resume_grace,
                 ping_timeout=server.ping_timeout,
                 on_lost=self._stop_at_once,
+                observer=meter,
             )
-            queues[name] = ServedQueue(configured.queue, configured.grants, engine)
+            queues[name] = ServedQueue(configured.queue, configured.grants, engine, meter=meter)
         return queues
 
     async def _serve(self, site: Site, listener: socket.socket) -> None:

@@ -144,7 +144,7 @@ GET:/members/items/0123456789abcdef/                404    404
 GET:/members/items/0123456789abcdef/item/           404    404
 GET:/members/else                                   404    404
 GET:/nowhere                                        404    404
-GET:/_metrics                                       404    404
+GET:/_metrics/                                      404    404
 GET:/_access.db                                     404    404
 GET:/_pages/../index.html                           404    404
 GET:/_pages/..%2f__init__.py                        404    404
@@ -162,6 +162,7 @@ PUT:/members/items                                  405    405
 GET:/members/tickets                                405    405
 GET:/members/items/0123456789abcdef/cancel          405    405
 POST:/_health                                       405    405
+POST:/_metrics                                      405    405
 DELETE:/_ready                                      405    405
 POST:/                                              405    405
 TRACE:/members/items                                405    405

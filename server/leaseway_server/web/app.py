@@ -17,6 +17,8 @@ from leaseway_server.core.limits import Allowances
 from leaseway_server.core.reports import REPORTS
 from leaseway_server.web import items, pages, work_requests
 from leaseway_server.web.auth import Admitted, admit
+from leaseway_server.web.meters import Door
+from leaseway_server.web.metrics import metrics
 from leaseway_server.web.monitor_socket import MonitorSocket
 from leaseway_server.web.origin import OriginGuard, check_origin
 from leaseway_server.web.problems import on_http_exception, on_left, on_refused
@@ -45,8 +47,9 @@ async def ready(request: Request) -> Response:
 class SocketEndpoint:
     """A handshake. It is always accepted, since a browser cannot read a refused one, and then served or closed (§2)."""
 
-    def __init__(self, site: Site, right: Right, open_socket: OpenSocket) -> None:
+    def __init__(self, site: Site, kind: Door, right: Right, open_socket: OpenSocket) -> None:
         self._site = site
+        self._kind = kind
         self._right = right
         self._open = open_socket
 
@@ -57,6 +60,8 @@ class SocketEndpoint:
             with self._admitted(scope) as admitted:
                 await self._open(self._site, admitted, scope, receive, send).run()
         except Refused as refused:
+            self._site.traffic.refuse(self._kind, refused.code)
+            self._site.traffic.close(self._kind, refused.close)
             await send({"type": "websocket.close", "code": refused.close, "reason": str(refused)})
 
     @contextmanager
@@ -98,10 +103,11 @@ def create_app(site: Site) -> Starlette:
             Route("/{queue}/tickets", issue_ticket, methods=["POST"]),
             Route("/{queue}/claim", work_requests.claim, methods=["POST"]),
             *(Route(f"/{{queue}}/{verb}", work_requests.report(verb), methods=["POST"]) for verb in sorted(REPORTS)),
-            WebSocketRoute("/{queue}/work", SocketEndpoint(site, "work", WorkSocket)),
-            WebSocketRoute("/{queue}/monitor", SocketEndpoint(site, "fetch", MonitorSocket)),
+            WebSocketRoute("/{queue}/work", SocketEndpoint(site, "work", "work", WorkSocket)),
+            WebSocketRoute("/{queue}/monitor", SocketEndpoint(site, "monitor", "fetch", MonitorSocket)),
             Route("/_health", health, methods=["GET"]),
             Route("/_ready", ready, methods=["GET"]),
+            Route("/_metrics", metrics, methods=["GET"]),
             *pages.ROUTES,
         ],
         middleware=[Middleware(OriginGuard, site=site)],

@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl
 from starlette.types import Scope
 
 from leaseway_server.core.access import ANYONE, Caller, Right, Token, authorize
-from leaseway_server.core.errors import Refused, TooManyAttempts, Unauthorized
+from leaseway_server.core.errors import NotAllowed, Refused, TooManyAttempts, Unauthorized
 from leaseway_server.core.model import Item
-from leaseway_server.web.address import client_address
+from leaseway_server.web.address import client_address, is_from_this_machine
 from leaseway_server.web.site import ServedQueue, Site
 
 
@@ -53,6 +53,37 @@ def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
         site.refused_access.audit(address=address, queue=name, right=right, reason=refused.code, user=caller.user)
         raise
     return Admitted(site.queues[name], caller.user, rights, caller.token.id if caller.token else "", address)
+
+
+def admit_operator(site: Site, scope: Scope) -> None:
+    """Lets pass who may see how the whole server is: its administrators, and who asks on this machine itself (§5).
+
+    Raises `Unauthorized`, `NotAllowed` and `TooManyAttempts`. An invalid token is refused wherever it comes from.
+    """
+    now = site.clock.now()
+    address = client_address(scope, site.trusted_proxies)
+    caller = ANYONE
+    try:
+        caller = _caller(site, scope, "", address, now)
+        if caller.presented and caller.token is None:
+            site.failures.failed(address, now)
+            raise Unauthorized("this token is not valid, or not any more")
+        if _operates(site, caller.token) or is_from_this_machine(scope):
+            return
+        if caller.token is None:
+            raise Unauthorized("a token of one of the server's administrators is needed here")
+        raise NotAllowed("this is for the server's administrators, whom [server] admins in its configuration lists")
+    except Refused as refused:
+        said = {"address": address, "reason": refused.code, "user": caller.user}
+        site.refused_access.audit(queue="_metrics", right="admin", **said)
+        raise
+
+
+def _operates(site: Site, token: Token | None) -> bool:
+    """One that is narrowed to some queues, or to rights without `admin`, is not for the whole server."""
+    if token is None or token.user not in site.admins or token.queues is not None:
+        return False
+    return token.rights is None or "admin" in token.rights
 
 
 def _caller(site: Site, scope: Scope, queue: str, address: str, now: int) -> Caller:

@@ -7,6 +7,7 @@ from starlette.types import Receive, Scope, Send
 from leaseway_server.core.access import Right
 from leaseway_server.core.watch import MonitorSession, View
 from leaseway_server.web.auth import Admitted
+from leaseway_server.web.meters import Door
 from leaseway_server.web.site import Site
 from leaseway_server.web.socket import Socket
 
@@ -14,7 +15,7 @@ from leaseway_server.web.socket import Socket
 class MonitorSocket(Socket):
     """A monitor. Of each item that it watches only the newest view waits to be sent."""
 
-    kind: ClassVar[str] = "monitor"
+    kind: ClassVar[Door] = "monitor"
     right: ClassVar[Right] = "fetch"
     session: MonitorSession
 

@@ -4,14 +4,12 @@ A browser names the site of the page in `Origin`; other programs send none, and 
 a credential here, so credentials are not allowed to cross sites.
 """
 
-from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leaseway_server.core.errors import NotAllowed
-from leaseway_server.web.address import client_address
+from leaseway_server.web.address import client_address, names_loopback
 from leaseway_server.web.problems import problem
 from leaseway_server.web.site import Site
 
@@ -41,18 +39,7 @@ def _same_origin(origin: str, scope: Scope, site: Site) -> bool:
         return False
     # A name that an attacker's DNS points to loopback is same-origin for the browser, and not for us. No header tells
     # it from a proxy's (such a page writes X-Forwarded-For itself), but https does: it was never spoken with us.
-    return not site.on_loopback or origin.lower().startswith("https:") or _names_loopback(hosts[0])
-
-
-def _names_loopback(host: str) -> bool:
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return False  # Brackets that do not close.
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost" or name.endswith(".localhost")
+    return not site.on_loopback or origin.lower().startswith("https:") or names_loopback(hosts[0])
 
 
 class OriginGuard:
@@ -69,6 +56,7 @@ class OriginGuard:
         try:
             origin = check_origin(scope, self._site)
         except NotAllowed as refused:
+            self._site.traffic.refuse("http", refused.code)
             await problem(refused)(scope, receive, _with(send, [(b"vary", b"Origin")]))
             return
         if origin and scope["method"] == "OPTIONS":

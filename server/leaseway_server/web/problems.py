@@ -39,6 +39,7 @@ def problem(refused: Refused) -> Response:
 async def on_refused(request: Request, error: Exception) -> Response:
     """Starlette's handler for `Refused`. Refused access is in the audit log already."""
     assert isinstance(error, Refused)
+    request.app.state.site.traffic.refuse("http", error.code)
     if not isinstance(error, Unauthorized | NotAllowed):
         site: Site = request.app.state.site
         address = client_address(request.scope, site.trusted_proxies)
@@ -53,15 +54,17 @@ async def on_left(_request: Request, _error: Exception) -> Response:
     return Response(status_code=HTTPStatus.BAD_REQUEST)
 
 
-async def on_http_exception(_request: Request, error: Exception) -> Response:
+async def on_http_exception(request: Request, error: Exception) -> Response:
     """Starlette's handler for its own errors: no such path, or not this method."""
     assert isinstance(error, HTTPException)
     phrase = HTTPStatus(error.status_code).phrase
+    code = _CODES.get(error.status_code, "bad-message")
+    request.app.state.site.traffic.refuse("http", code)
     body = {
         "type": "about:blank",
         "title": phrase,
         "status": error.status_code,
         "detail": _DETAILS.get(error.status_code, error.detail),
-        "code": _CODES.get(error.status_code, "bad-message"),
+        "code": code,
     }
     return Response(orjson.dumps(body), error.status_code, error.headers, PROBLEM)

@@ -17,6 +17,7 @@ from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.store.access import AccessStore
 from leaseway_server.web.address import Networks
+from leaseway_server.web.meters import Door, Talk, Traffic, TurnMeter
 
 _log = logging.getLogger(__name__)
 
@@ -28,8 +29,14 @@ DRAIN_SECONDS: Final = 3.0
 class OpenSocket(Protocol):
     """A socket that is open."""
 
+    kind: ClassVar[Door]
     right: ClassVar[Right]
     """The right that it needs."""
+
+    @property
+    def talk(self) -> Talk:
+        """What passed through it so far."""
+        ...
 
     @property
     def admission(self) -> tuple[str, frozenset[Right]]:
@@ -51,13 +58,14 @@ class OpenSocket(Protocol):
 
 @dataclass(slots=True)
 class ServedQueue:
-    """One queue at work: its engine, who may do what, and the sockets that are open on it."""
+    """One queue at work: its engine, measured by `meter`, who may do what, and the sockets that are open on it."""
 
     queue: Queue
     grants: Grants
     engine: Engine
     sockets: set[OpenSocket] = field(default_factory=set)
     tickets: Tickets = field(default_factory=Tickets)
+    meter: TurnMeter = field(default_factory=TurnMeter)
 
     def reconfigure(self, queue: Queue, grants: Grants) -> None:
         """From now on the queue is configured so, for the sockets that are open too."""
@@ -70,7 +78,7 @@ class ServedQueue:
 class Site:
     """One server. `stopping` is set when the planned stop begins: whoever waits for something answers at once.
 
-    `on_loopback`: it listens where only this machine can reach it.
+    `on_loopback`: it listens where only this machine can reach it. `admins` are users who may see how it is.
     """
 
     def __init__(
@@ -83,6 +91,7 @@ class Site:
         allowed_origins: frozenset[str] = frozenset(),
         trusted_proxies: Networks = (),
         on_loopback: bool = True,
+        admins: frozenset[str] = frozenset(),
     ) -> None:
         self.queues = queues
         self.tokens = tokens
@@ -91,6 +100,8 @@ class Site:
         self.allowed_origins = allowed_origins
         self.trusted_proxies = trusted_proxies
         self.on_loopback = on_loopback
+        self.admins = admins
+        self.traffic = Traffic()
         self.stopping = asyncio.Event()
         self.failures = FailedAttempts(limits.failed_tokens_per_minute)
         self.connections_of_address = Allowances(limits.connections_per_address)
