@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from leaseway_server.core.model import Item, Status
+from leaseway_server.core.model import TERMINAL, Item, Status
 from leaseway_server.runtime.observer import Changes
 
 Door: TypeAlias = Literal["http", "work", "monitor"]
@@ -73,17 +73,18 @@ class TurnMeter:
     def changed(self, changes: Changes) -> None:
         """What the turn changed. An item that went back and was claimed again in one turn counts as both."""
         for before, after in changes:
+            status = after.status
             if before is None:
                 self.posted += 1
                 self.claimed += after.attempts
-                if after.terminal:
-                    self.ended[after.status] += 1
+                if status in TERMINAL:
+                    self.ended[status] += 1
                 continue
             claims = after.attempts - before.attempts
             self.claimed += claims
-            if after.terminal:
-                self.ended[after.status] += not before.terminal
-            elif before.status == "processing" and (claims or after.status == "pending"):
+            if status in TERMINAL:
+                self.ended[status] += before.status not in TERMINAL
+            elif before.status == "processing" and (claims or status == "pending"):
                 self.requeued[_cause(before, after)] += 1
 
 
