@@ -93,6 +93,8 @@ class Remote:
             raise CannotReach(f"{self._site} sends elsewhere (status {answer.status}); give the address it leads to")
         if answer.status < 400 or not isinstance(value.get("code"), str):
             raise CannotReach(f"what answers at {self._site} is no Leaseway server (status {answer.status})")
+        if answer.status == 401 and "Authorization" not in self._headers:
+            raise CannotReach(f"a token is needed at {self._site}; set LEASEWAY_TOKEN")
         raise _refusal(answer.status, value, of_item=path.startswith("items/"))
 
 
@@ -155,8 +157,7 @@ def _refusal(status: int, problem: dict[str, Json], *, of_item: bool) -> click.C
         return NotDone(message, problem["code"])
     if status in _WRONG:
         return AskedWrongly(message)
-    hint = "; set LEASEWAY_TOKEN" if status == 401 else ""
-    return CannotReach(f"the server refuses: {message}{hint}")
+    return CannotReach(f"the server refuses: {message}")
 
 
 def _told(problem: dict[str, Json]) -> str:
