@@ -370,9 +370,9 @@ ALL: list[tuple[click.Command, list[str]]] = [
     ("answer", "status", "said"),
     [
         (
-            problem(401, "unauthorized", "a token is needed"),
+            problem(401, "unauthorized", "this token is not valid"),
             3,
-            "the server refuses: a token is needed; set LEASEWAY_TO",
+            "the server refuses: this token is not valid\n",
         ),
         (problem(403, "not-allowed", "no right to admin"), 3, "the server refuses: no right to admin"),
         (problem(429, "limit", "too many"), 3, "the server refuses: too many"),
@@ -407,6 +407,13 @@ PATHS = [
     "/demo/items", f"/demo/items/{A}/why", f"/demo/items/{A}/retry", f"/demo/items/{A}/cancel",
     "/demo/pause", "/demo/unpause",
 ]  # fmt: skip
+
+
+def test_that_a_token_is_needed_and_where_it_is_taken_from(peer: Peer) -> None:
+    peer.answers["POST /demo/pause"] = problem(401, "unauthorized", "a token is needed here: as …")
+    told = call(pause, peer.url)
+    site = peer.url.removesuffix("/demo")
+    assert (told.exit_code, told.stderr) == (3, f"Error: a token is needed at {site}; set LEASEWAY_TOKEN\n")
 
 
 def test_what_is_not_there(peer: Peer) -> None:
