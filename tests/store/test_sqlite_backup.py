@@ -1,6 +1,7 @@
 """A copy of a store: what it holds, who may read it, what keeps it from being made, and what the original is after."""
 # ruff: noqa: ASYNC221, ASYNC240  Nothing else runs on the loops of these tests.
 
+import asyncio
 import errno
 import os
 import signal
@@ -8,7 +9,9 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from itertools import count
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -195,6 +198,26 @@ async def test_a_copy_that_fails_leaves_nothing(data: Path, target: Path, monkey
     target.mkdir()
     refusal(data, target)
     assert list(target.iterdir()) == []
+
+
+def test_an_interrupted_copy_leaves_nothing(data: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle, as Ctrl-C does it; without an event loop, which would hear it instead."""
+    asyncio.run(queue(data, number=200))
+    steps = count(1)
+
+    def profile(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code is backup_module._listen.__code__ and next(steps) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(backup_module, "STEP_PAGES", 1)
+    sys.setprofile(profile)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            back_up(data, target)
+    finally:
+        sys.setprofile(None)
+    assert next(steps) == 4
+    assert not target.exists()
 
 
 async def test_a_damaged_file_is_no_backup(data: Path, target: Path) -> None:

@@ -18,7 +18,7 @@ from leaseway_server.store.access import store as access
 from leaseway_server.store.sqlite.files import APPLICATION_ID, was_abandoned
 
 STEP_PAGES: Final = 256
-"""So many pages are copied at a time: 1 MiB. Between two steps a signal is heard."""
+"""So many pages are copied at a time: 1 MiB."""
 PATIENCE_SECONDS: Final = 5.0
 """So long the copy waits for a process that writes the tokens."""
 _PARTIAL: Final = ".part"
@@ -121,9 +121,13 @@ def _copy(path: Path, partial: Path) -> None:
         copy.execute("PRAGMA synchronous = OFF")
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_master").fetchone()  # From here on it stands still.
-        source.backup(copy, pages=STEP_PAGES)
+        source.backup(copy, pages=STEP_PAGES, progress=_listen)
     _check(path, partial)
     _sync(partial)
+
+
+def _listen(_status: int, _left: int, _pages: int) -> None:
+    """Python hears signals only where some of it runs: an interrupted copy ends here, between two steps."""
 
 
 def _check(path: Path, partial: Path) -> None:
