@@ -30,6 +30,7 @@ from leaseway_server.store.access import AccessStore
 from leaseway_server.store.sqlite.store import SqliteStore
 from leaseway_server.web.app import create_app
 from leaseway_server.web.http_protocol import HttpProtocol
+from leaseway_server.web.meters import TurnMeter
 from leaseway_server.web.protocol import SocketProtocol
 from leaseway_server.web.site import ServedQueue, Site
 from leaseway_server.web.traced import Traced
@@ -135,6 +136,7 @@ class Running:
             self._stores.append(store)
             if store.salvaged:
                 _log.critical(store.salvaged, extra={"event": "store.salvaged", "queue": name})
+            meter = TurnMeter()
             engine = Engine(
                 configured.queue,
                 store,
@@ -142,8 +144,9 @@ class Running:
                 resume_grace=server.resume_grace,
                 ping_timeout=server.ping_timeout,
                 on_lost=self._stop_at_once,
+                observer=meter,
             )
-            queues[name] = ServedQueue(configured.queue, configured.grants, engine)
+            queues[name] = ServedQueue(configured.queue, configured.grants, engine, meter=meter)
         return queues
 
     async def _serve(self, site: Site, listener: socket.socket) -> None:

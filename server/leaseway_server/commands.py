@@ -1,4 +1,4 @@
-"""The server's commands: `leaseway serve`, `leaseway check`, `leaseway token`. What they do is done elsewhere.
+"""The server's commands: `leaseway serve`, `check`, `token`, `backup`. What they do is done elsewhere.
 
 Exit status: 0 done, 1 the work ended badly, 2 wrong usage or configuration. What a program reads goes to the standard
 output, what is said to people beside it to standard error. A token is printed once, by `token new`, and nowhere else.
@@ -33,6 +33,7 @@ from leaseway_server.core.errors import StoreError
 from leaseway_server.core.members import is_name
 from leaseway_server.log import LogFormat
 from leaseway_server.store.access import AccessStore
+from leaseway_server.store.sqlite.backup import back_up
 
 ENDED_BADLY: Final = 1
 WRONG_USAGE: Final = 2
@@ -193,6 +194,34 @@ def revoke_token(token_id: str, file: Path | None, store: str | None) -> None:
         # What was typed is not repeated: it may be a token instead of its id.
         _fail(f"Error: no token in {tokens.path} has this id; leaseway token list shows them.", ENDED_BADLY)
     click.echo(f"Token {token_id} is revoked.", err=True)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@_json_option
+@_config_option
+@_store_option
+def backup(folder: Path, as_json: bool, file: Path | None, store: str | None) -> None:
+    """Copy the store into FOLDER, also while the server runs.
+
+    FOLDER is made, or must be empty. Each queue's file is copied as it stood at one moment, and so are the tokens.
+    What was acknowledged before is in the copy.
+    """
+    data = _load(file, store=store).server.data
+    try:
+        done = back_up(data, folder)
+    except FileExistsError as error:
+        raise click.BadParameter(str(error), param_hint="FOLDER") from None
+    except StoreError as error:
+        _fail(f"Error: {error}", ENDED_BADLY)
+    if as_json:
+        copied = [{"name": each.name, "bytes": each.bytes} for each in done.files]
+        _print_json({"from": str(data), "folder": str(folder), "files": copied})
+    else:
+        click.echo(f"Copied from {data} to {folder}:")
+        _print_rows([(each.name, f"{each.bytes:>15,} bytes") for each in done.files])
+    for name in done.left_out:
+        click.echo(f"Note: {name} was left out: it is not one of Leaseway's files.", err=True)
 
 
 # ── What was asked ──

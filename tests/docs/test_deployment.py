@@ -24,8 +24,8 @@ from leaseway_server.web.site import DRAIN_SECONDS
 PAGE: Final = (ROOT / "docs/deployment.md").read_text(encoding="utf-8")
 BLOCKS: Final = {snippet.marker: snippet.text for snippet in snippets(PAGE)}
 STEPS: Final = [
-    "install", "toml", "check", "start", "tokens", "caddy", "reached", "reload", "reload-caddy", "backup",
-    "backup-running", "restore", "upgrade",
+    "install", "toml", "check", "start", "tokens", "caddy", "reached", "reload", "reload-caddy", "backup-running",
+    "backup", "restore", "upgrade",
 ]  # fmt: skip
 """In the page's order. What follows, `container`, is not a step of this machine."""
 ITEM: Final = {"image": "data:image/png;base64,iVBORw0KGgo=", "width": 64, "format": "png"}
@@ -42,7 +42,7 @@ def test_the_blocks_are_the_steps() -> None:
 
 
 async def test_the_steps_lead_from_an_empty_machine_to_a_served_queue(tmp_path: Path) -> None:
-    need("curl", "sqlite3", "tail")
+    need("curl", "tail")
     async with machine(tmp_path / "machine") as there:
         alice, box = await installed_and_started(there)
         trust = ssl.create_default_context(cafile=there.root_certificate)
@@ -55,9 +55,9 @@ async def test_the_steps_lead_from_an_empty_machine_to_a_served_queue(tmp_path: 
             await there.logged("leaseway", "queues.resize.lease")
             await there.run(BLOCKS["reload-caddy"])
             await there.logged("leaseway-caddy", "successfully reloaded")
+            await there.run(BLOCKS["backup-running"])
             await there.run(BLOCKS["backup"])
             await ready(there)
-            await there.run(BLOCKS["backup-running"])
             assert await report(http, box, lease) == {"accepted": True, "status": "finished"}
             await there.run(BLOCKS["restore"])
             await ready(there)
@@ -67,6 +67,8 @@ async def test_the_steps_lead_from_an_empty_machine_to_a_served_queue(tmp_path: 
             assert await report(http, box, lease) == {"accepted": True, "status": "finished"}
         (backup,) = there.path("/var/backups").glob("leaseway-*")
         assert {file.name for file in backup.iterdir()} >= {"_access.db", "resize.db"}
+        (while_running,) = there.path("/var/backups/leaseway").iterdir()
+        assert {file.name for file in while_running.iterdir()} == {"_access.db", "resize.db"}
         await there.run("systemctl stop leaseway-caddy leaseway")
         logs = [file.read_text() for file in there.path("/var/log").iterdir()]
         assert not [log for log in logs if alice in log or box in log]

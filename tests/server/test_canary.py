@@ -308,6 +308,9 @@ async def test_no_part_of_a_token_is_anywhere(tmp_path: Path) -> None:
             for query, header in carriers(token):
                 for name, request in REQUESTS.items():
                     await heard.request(request.replace("?", query, 1).format(h=header), cut=name in CUT)
+        await heard.request(
+            got("/_metrics").replace("?", "").replace("Host: x", "Host: localhost").format(h=""), cut=False
+        )
         running = {path.name: path.read_bytes() for path in server.data.iterdir()}
         assert (await server.stop()).status == 0
         stored = {path.name: path.read_bytes() for path in server.data.iterdir()}
@@ -316,6 +319,9 @@ async def test_no_part_of_a_token_is_anywhere(tmp_path: Path) -> None:
     assert b"the dice are gone" in server.output, "no fault was provoked"
     assert parts_in(server.output, canaries) == []
     assert PAYLOAD.encode() not in server.output
+    metrics = bytes(heard.everything).partition(b"# HELP leaseway_")[2]
+    assert b'leaseway_refused_total{code="unauthorized",kind="work"}' in metrics, "what was refused is counted there"
+    assert PAYLOAD.encode() not in metrics
     assert parts_in(bytes(heard.everything), canaries) == []
     for files in (running, stored):
         assert {name: parts_in(text, canaries) for name, text in files.items()} == {name: [] for name in files}

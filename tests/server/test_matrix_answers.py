@@ -168,7 +168,7 @@ GET:/members/schemas/..%2fitem.json                 404    404
 GET:/members/items/0123456789abcdef/attempts/       404    404
 GET:/_queues/                                       404    404
 GET:/_Queues                                        404    404
-GET:/_metrics                                       404    404
+GET:/_metrics/                                      404    404
 GET:/_access.db                                     404    404
 GET:/_pages/../index.html                           404    404
 GET:/_pages/..%2f__init__.py                        404    404
@@ -194,6 +194,7 @@ GET:/members/bulk                                   405    405
 POST:/members/items/0123456789abcdef/why            405    405
 GET:/members/items/0123456789abcdef/cancel          405    405
 POST:/_health                                       405    405
+POST:/_metrics                                      405    405
 DELETE:/_ready                                      405    405
 POST:/                                              405    405
 TRACE:/members/items                                405    405

@@ -1,6 +1,6 @@
 """The SQLite store's statements: each finds its rows by the index that was made for it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from leaseway_server.core.model import START, NewItem, Position
 from leaseway_server.store.queries import load_migrations, load_queries
 from leaseway_server.store.sqlite.files import PACKAGE
 from leaseway_server.store.sqlite.store import SqliteStore
-from leaseway_server.store.sqlite.turn import SQL
+from leaseway_server.store.sqlite.turn import SQL, SqliteTurn
 from support.model import NOW, POLICY
 
 
@@ -110,26 +110,41 @@ async def test_a_pick_among_many_of_one_moment_goes_straight_to_its_place(store:
     assert await work(store, positions[4_000]) == await work(store, positions[1])
 
 
+async def steps(store: SqliteStore, look: Callable[[SqliteTurn], Awaitable[bool]]) -> int:
+    """How many steps SQLite's machine takes for what `look` asks; it says whether the answer is right."""
+    counted = 0
+
+    def step() -> int:
+        nonlocal counted
+        counted += 1
+        return 0
+
+    async with store.turn(durable=False) as turn:
+        store.connection.set_progress_handler(step, 1)
+        assert await look(turn)
+        store.connection.set_progress_handler(None, 0)
+    return counted
+
+
 async def test_a_page_of_mine_steps_over_nothing_of_others_and_nothing_that_was_fetched(store: SqliteStore) -> None:
-    async def steps() -> int:
-        count = 0
-
-        def step() -> int:
-            nonlocal count
-            count += 1
-            return 0
-
-        async with store.turn(durable=False) as turn:
-            store.connection.set_progress_handler(step, 1)
-            assert len(await turn.mine("ann", BEYOND, 10)) == 1
-            store.connection.set_progress_handler(None, 0)
-        return count
+    async def look(turn: SqliteTurn) -> bool:
+        return len(await turn.mine("ann", BEYOND, 10)) == 1
 
     await post(store, NewItem("1", posted_by="ann"))
-    alone = await steps()
+    alone = await steps(store, look)
     await post(store, *[NewItem("1", posted_by="bob")] * 1_000, *[NewItem("1", posted_by="ann")] * 1_000)
     store.connection.execute("UPDATE item SET fetched_at = 1 WHERE seq > (SELECT min(seq) FROM item)")
-    assert await steps() == alone
+    assert await steps(store, look) == alone
+
+
+async def test_the_oldest_is_found_by_a_step_for_each_priority(store: SqliteStore) -> None:
+    async def look(turn: SqliteTurn) -> bool:
+        return await turn.oldest_ready() == NOW
+
+    await post(store, *(NewItem("1", priority=priority) for priority in (0, 1, 5)))
+    alone = await steps(store, look)
+    await post(store, *(NewItem("1", priority=priority) for priority in (0, 1, 5) for _ in range(2_000)))
+    assert await steps(store, look) == alone
 
 
 def test_statements_are_loaded_by_name() -> None:

@@ -108,6 +108,7 @@ class FaultyTurn:
         self.next_key_end = turn.next_key_end
         self.next_due = turn.next_due
         self.next_expiry = turn.next_expiry
+        self.oldest_ready = turn.oldest_ready
 
     async def insert(self, items: Sequence[Item]) -> None:
         """New items, unless one of them is guilty."""

@@ -258,6 +258,10 @@ class MemoryTurn:
         """When the next life is over."""
         return min((item.expires_at for item in self._mortal()), default=0)
 
+    async def oldest_ready(self) -> int:
+        """When the item came due that is ready longest."""
+        return min((item.due_at for item in self._all() if item.ready), default=0)
+
     async def commit(self) -> None:
         """Now it is on the disk."""
         disk = self._disk

@@ -133,8 +133,13 @@ class ReadFollowed:
     before: int = BEYOND
 
 
+@dataclass(frozen=True, slots=True)
+class Oldest:
+    """Since when the ready item waits that waits longest. Outcome: `WaitsSince`."""
+
+
 Command: TypeAlias = (
-    Post | PostAll | Delete | Change | Ask | Withdraw | ResumeLeases | Drop | Read | ReadFollowed | Pause
+    Post | PostAll | Delete | Change | Ask | Withdraw | ResumeLeases | Drop | Read | ReadFollowed | Oldest | Pause
 )
 
 
@@ -218,6 +223,14 @@ class Followed:
     before: int = 0
 
 
+@dataclass(slots=True)
+class WaitsSince:
+    """When the item came due that is ready longest, ms since the epoch; 0 where none is ready. `now` as in `Found`."""
+
+    at: int = 0
+    now: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """It was done; there is nothing to say."""
@@ -230,7 +243,9 @@ class Failed:
     error: Refused
 
 
-Outcome: TypeAlias = Posted | PostedAll | Changed | Handed | Empty | Resumed | Found | Followed | Paused | Done | Failed
+Outcome: TypeAlias = (
+    Posted | PostedAll | Changed | Handed | Empty | Resumed | Found | Followed | WaitsSince | Paused | Done | Failed
+)
 
 Answer: TypeAlias = Callable[[Outcome], None]
 """Who is told an outcome; called once the turn is committed, and must not wait."""

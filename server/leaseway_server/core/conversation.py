@@ -5,7 +5,7 @@ be sent is taken by `take`. Only waiting claims are answered out of order (PROTO
 """
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
@@ -56,6 +56,8 @@ class Conversation(ABC):
         """How many messages came; a batch is its members, or one where it has none, and so is an array of reports."""
         self.bad = 0
         """How many of them were no message of the protocol."""
+        self.refused: Counter[str] = Counter()
+        """How many errors were said, by code."""
         self._waiting: deque[Exchange] = deque()
         self._outgoing: list[bytes] = []
         self._weight = 0
@@ -196,6 +198,7 @@ class Conversation(ABC):
         self._flush()
 
     def _error(self, exchange: Exchange, refused: Refused) -> Message:
+        self.refused[refused.code] += 1
         errors = [{"path": problem.path, "message": problem.message} for problem in refused.problems]
         return {"type": "error", "id": exchange.id, "code": refused.code, "errors": errors}
 

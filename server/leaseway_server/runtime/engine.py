@@ -19,6 +19,7 @@ from leaseway_server.core.commands import (
     Delete,
     Drop,
     Failed,
+    Oldest,
     Outcome,
     Post,
     PostAll,
@@ -38,6 +39,7 @@ from leaseway_server.runtime.followed import PAGE
 from leaseway_server.runtime.hub import Hub
 from leaseway_server.runtime.leases import Lease, Leases, Start
 from leaseway_server.runtime.looking import Looking, index_members
+from leaseway_server.runtime.observer import Gauges, Nobody, Observer
 from leaseway_server.runtime.retention import LOOK_MS
 from leaseway_server.runtime.tally import Tally
 from leaseway_server.runtime.turn import SLICE, Submission, Sweeps, TurnWork, nobody
@@ -56,6 +58,8 @@ LATE_MS: Final = 1_500
 TICK_MS: Final = 1_000
 """The engine looks up at least so often: stamps wait no longer, and a pause of the process is noticed by it."""
 
+READS: Final = Read | ReadFollowed | Oldest
+"""Commands that change nothing."""
 Told = TypeVarTuple("Told")
 _log = logging.getLogger(__name__)
 
@@ -90,6 +94,7 @@ class Engine:
         resume_grace: int = 30_000,
         ping_timeout: int = 10_000,
         on_lost: Callable[[StoreLost], None] = lambda _error: None,
+        observer: Observer | None = None,
     ) -> None:
         self.queue = queue
         self.hub = Hub()
@@ -97,6 +102,7 @@ class Engine:
         self._store = store
         self._ping_timeout = ping_timeout
         self._on_lost = on_lost
+        self._observer = observer or Nobody()
         now = clock.now()
         self._start = Start(store.epoch, now, now + resume_grace)
         self._leases = Leases(queue.policy, self._start)
@@ -178,6 +184,11 @@ class Engine:
     def writable(self) -> bool:
         """Whether the last turns could be written, as far as is known."""
         return self._lost is None and not self._blocked_until
+
+    @property
+    def gauges(self) -> Gauges:
+        """How much there is of what is measured."""
+        return Gauges(self.tally.counts, len(self._dispatch), len(self._leases))
 
     def reconfigure(self, queue: Queue) -> None:
         """From the next turn on the queue is configured so."""
@@ -309,6 +320,7 @@ class Engine:
 
     async def _turn(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> TurnWork:
         durable = self._searching or sweeps.pressing or not all(map(_light, submissions))
+        self._observer.began()
         async with self._store.turn(durable=durable) as turn:
             pending = self.tally.counts["pending"]
             work = TurnWork(turn, self.queue, self._dispatch, self._leases, self._start, pending, paused=self.paused)
@@ -318,7 +330,9 @@ class Engine:
                 await turn.next_expiry() if sweeps.expiry else self._minima.expiry,
                 await turn.next_key_end() if sweeps.keys else self._minima.key,
             )
+            self._observer.committing()
             await turn.commit()
+        self._observer.committed(len(submissions), durable=durable)
         self._minima = minima
         if sweeps.prune:
             self._prune_at = work.rows.now + (0 if work.pruned else LOOK_MS)
@@ -345,6 +359,7 @@ class Engine:
         shown = (after for before, after in changes if before is None or before.rev != after.rev)
         self._tell(self.hub.publish, shown, work.rows.now)
         self._tell(self.hub.end, work.rows.deleted)
+        self._tell(self._observer.changed, changes)
 
     def _said(self, event: str, **more: object) -> dict[str, object]:
         """What a line of the log says beside its text."""
@@ -362,7 +377,7 @@ class Engine:
         _log.error("a turn could not be written", extra=self._said("store.full", fault=str(full)))
         self._pause()
         refused = Failed(Unavailable("the server cannot write at the moment (no space?); nothing of this was done"))
-        reads = [submission for submission in submissions if isinstance(submission.command, Read | ReadFollowed)]
+        reads = [submission for submission in submissions if isinstance(submission.command, READS)]
         self._refuse([submission for submission in submissions if submission not in reads], refused)
         for ask in self._dispatch.unanswered(searched=False):  # Those that wait stay, and time out.
             self._tell(self._dispatch.remove(ask), refused)
@@ -434,9 +449,9 @@ def _must_be_done(command: Command) -> bool:
 def _light(submission: Submission) -> bool:
     """Whether loss of power may cost it: progress and renewals (PROTOCOL.md §7.1), and what only reads."""
     command = submission.command
-    if isinstance(command, Read | ReadFollowed):
-        return True
-    return isinstance(command, Change) and isinstance(command.event, Progress | Renew)
+    if isinstance(command, Change):
+        return isinstance(command.event, Progress | Renew)
+    return isinstance(command, READS)
 
 
 def _writes(submission: Submission) -> bool:

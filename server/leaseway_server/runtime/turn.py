@@ -21,6 +21,7 @@ from leaseway_server.core.commands import (
     Empty,
     Failed,
     Found,
+    Oldest,
     Outcome,
     Pause,
     Paused,
@@ -30,6 +31,7 @@ from leaseway_server.core.commands import (
     ReadFollowed,
     Resumed,
     ResumeLeases,
+    WaitsSince,
     Withdraw,
 )
 from leaseway_server.core.dispatch import Dispatch
@@ -110,6 +112,7 @@ class TurnWork:
         self._resumed: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
         self._followed = FollowedPages(turn, self.rows)
+        self._waits_since: list[WaitsSince] = []
 
     async def run(
         self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool, claims_open: bool = True
@@ -132,6 +135,7 @@ class TurnWork:
         await self._followed.read()
         await self.rows.save()
         await self._keys.save()
+        await self._look_for_oldest()
 
     # ── 1. Load ──
 
@@ -179,7 +183,7 @@ class TurnWork:
             case Ask():
                 self._ask(command, submission.answer)
                 return None
-            case Read() | ReadFollowed():
+            case Read() | ReadFollowed() | Oldest():
                 return self._begin_reading(command)
             case ResumeLeases():
                 return Resumed(tuple(self._resume(command, *lease) for lease in command.leases))
@@ -192,10 +196,13 @@ class TurnWork:
             case Pause():
                 return self._pause(command.on)
 
-    def _begin_reading(self, command: Read | ReadFollowed) -> Outcome:
+    def _begin_reading(self, command: Read | ReadFollowed | Oldest) -> Outcome:
         """What is given back is filled in when no item changes any more."""
         if isinstance(command, ReadFollowed):
             return self._followed.add(command)
+        if isinstance(command, Oldest):
+            self._waits_since.append(WaitsSince(now=self.rows.now))
+            return self._waits_since[-1]
         found = Found(now=self.rows.now)
         self._reads.append((command, found))
         return found
@@ -289,6 +296,13 @@ class TurnWork:
                 budget -= sum(len(each.result) + len(each.body) for each in some)
                 found.items.update((each.id, each) for each in some)
             found.left = tuple(ids)
+
+    async def _look_for_oldest(self) -> None:
+        """Once what changed is saved, since the store's index is asked."""
+        if self._waits_since:
+            at = await self._turn.oldest_ready()
+            for each in self._waits_since:
+                each.at = at
 
 
 def _retried(submissions: Sequence[Submission]) -> Iterator[str]:

@@ -144,6 +144,10 @@ class Turn(Protocol):
         """When the next time to live is over; 0 where there is none."""
         ...
 
+    async def oldest_ready(self) -> int:
+        """When the item came due that is ready longest, whatever its priority; 0 where none is ready."""
+        ...
+
     async def commit(self) -> None:
         """Makes it durable. Only after this may anything be answered."""
         ...

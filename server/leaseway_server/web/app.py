@@ -19,6 +19,8 @@ from leaseway_server.web import attempts, items, pages, posting, queues, steerin
 from leaseway_server.web.auth import Admitted, admit
 from leaseway_server.web.bulk import bulk
 from leaseway_server.web.lists import list_items
+from leaseway_server.web.meters import Door
+from leaseway_server.web.metrics import metrics
 from leaseway_server.web.monitor_socket import MonitorSocket
 from leaseway_server.web.origin import OriginGuard, check_origin
 from leaseway_server.web.problems import on_http_exception, on_left, on_refused
@@ -51,8 +53,9 @@ async def ready(request: Request) -> Response:
 class SocketEndpoint:
     """A handshake. It is always accepted, since a browser cannot read a refused one, and then served or closed (§2)."""
 
-    def __init__(self, site: Site, right: Right, open_socket: OpenSocket) -> None:
+    def __init__(self, site: Site, kind: Door, right: Right, open_socket: OpenSocket) -> None:
         self._site = site
+        self._kind = kind
         self._right = right
         self._open = open_socket
 
@@ -63,6 +66,8 @@ class SocketEndpoint:
             with self._admitted(scope) as admitted:
                 await self._open(self._site, admitted, scope, receive, send).run()
         except Refused as refused:
+            self._site.traffic.refuse(self._kind, refused.code)
+            self._site.traffic.close(self._kind, refused.close)
             await send({"type": "websocket.close", "code": refused.close, "reason": str(refused)})
 
     @contextmanager
@@ -125,10 +130,11 @@ def create_app(site: Site) -> Starlette:
                 Route(f"/{{queue}}/schemas/{kind}.json", queues.get_schema(kind), methods=["GET"])
                 for kind in queues.KINDS
             ),
-            WebSocketRoute("/{queue}/work", SocketEndpoint(site, "work", WorkSocket)),
-            WebSocketRoute("/{queue}/monitor", SocketEndpoint(site, "fetch", MonitorSocket)),
+            WebSocketRoute("/{queue}/work", SocketEndpoint(site, "work", "work", WorkSocket)),
+            WebSocketRoute("/{queue}/monitor", SocketEndpoint(site, "monitor", "fetch", MonitorSocket)),
             Route("/_health", health, methods=["GET"]),
             Route("/_ready", ready, methods=["GET"]),
+            Route("/_metrics", metrics, methods=["GET"]),
             Route("/_queues", queues.list_queues, methods=["GET"]),
             *pages.ROUTES,
             Route("/{queue}", queues.get_queue, methods=["GET"]),  # The last: the server's own paths look like queues'.

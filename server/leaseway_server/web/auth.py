@@ -9,10 +9,18 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
-from leaseway_server.core.access import ANYONE, Caller, Right, Token, authorize, check_token
-from leaseway_server.core.errors import Misdirected, Refused, StoreError, TooManyAttempts, Unauthorized, Unavailable
+from leaseway_server.core.access import ANYONE, Caller, Right, Token, administers, authorize, check_token
+from leaseway_server.core.errors import (
+    Misdirected,
+    NotAllowed,
+    Refused,
+    StoreError,
+    TooManyAttempts,
+    Unauthorized,
+    Unavailable,
+)
 from leaseway_server.core.model import Item
-from leaseway_server.web.address import client_address
+from leaseway_server.web.address import client_address, is_from_this_machine
 from leaseway_server.web.host import check_host
 from leaseway_server.web.site import ServedQueue, Site
 
@@ -83,6 +91,30 @@ def identify(site: Site, scope: Scope) -> Caller:
         site.refused_access.audit(address=address, queue="", right=None, reason=refused.code)
         raise
     return caller
+
+
+def admit_operator(site: Site, scope: Scope) -> None:
+    """Lets pass who may see how the whole server is: its administrators, and who asks on this machine itself (§5).
+
+    Raises `Unauthorized`, `NotAllowed` and `TooManyAttempts`. An invalid token is refused wherever it comes from.
+    """
+    now = site.clock.now()
+    address = client_address(scope, site.trusted_proxies)
+    caller = ANYONE
+    try:
+        caller = _caller(site, scope, "", address, now)
+        if caller.presented and caller.token is None:
+            site.failures.failed(address, now)
+            raise Unauthorized("this token is not valid, or not any more")
+        if administers(site.admins, caller.token) or is_from_this_machine(scope):
+            return
+        if caller.token is None:
+            raise Unauthorized("a token of one of the server's administrators is needed here")
+        raise NotAllowed("this is for the server's administrators, whom [server] admins in its configuration lists")
+    except Refused as refused:
+        said = {"address": address, "reason": refused.code, "user": caller.user}
+        site.refused_access.audit(queue="_metrics", right="admin", **said)
+        raise
 
 
 def _caller(site: Site, scope: Scope, queue: str, address: str, now: int) -> Caller:

@@ -4,12 +4,12 @@ A page whose name an attacker's DNS points to loopback is of our own site to the
 its GETs: only the name tells. `X-Forwarded-Host` and its like tell nothing, since a page writes them by itself.
 """
 
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
 from leaseway_server.core.errors import Misdirected
+from leaseway_server.web.address import names_loopback
 from leaseway_server.web.site import Site
 
 
@@ -27,15 +27,6 @@ def check_host(scope: Scope, site: Site) -> None:
 def hosts(scope: Scope) -> list[str]:
     """What stands in `Host`, in lower case; there should be one."""
     return [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
-
-
-def names_loopback(host: str) -> bool:
-    """Whether a host, with or without a port, is this machine whatever DNS says."""
-    name = _name(host)
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost" or name.endswith(".localhost")
 
 
 def _is_ours(scope: Scope, origins: frozenset[str]) -> bool:

@@ -10,6 +10,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from leaseway_server.core.limits import Allowances, ServerLimits
 from leaseway_server.web.address import Networks, is_trusted
+from leaseway_server.web.meters import Traffic
 
 HEAD_BYTES: Final = 64 * 1024
 _ANSWER: Final = "HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -21,6 +22,7 @@ class Bounds(Protocol):
     limits: ServerLimits
     connections_of_address: Allowances
     trusted_proxies: Networks
+    traffic: Traffic
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -130,5 +132,6 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: str) -> None:
         if not self.transport.is_closing():
+            self.bounds.traffic.cut[status[:3]] += 1
             self.transport.write(_ANSWER.format(status).encode())
             self.transport.close()

@@ -12,6 +12,7 @@ from leaseway_server.core.model import Item
 from leaseway_server.core.watch import MonitorSession, View
 from leaseway_server.runtime.lookout import QueueLookout
 from leaseway_server.web.auth import Admitted
+from leaseway_server.web.meters import Door
 from leaseway_server.web.site import Site
 from leaseway_server.web.socket import Socket
 
@@ -19,7 +20,7 @@ from leaseway_server.web.socket import Socket
 class MonitorSocket(Socket):
     """A monitor. Of each item that it watches only the newest view waits to be sent."""
 
-    kind: ClassVar[str] = "monitor"
+    kind: ClassVar[Door] = "monitor"
     right: ClassVar[Right] = "fetch"
     session: MonitorSession
 

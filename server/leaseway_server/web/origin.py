@@ -9,8 +9,8 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leaseway_server.core.errors import NotAllowed
-from leaseway_server.web.address import client_address
-from leaseway_server.web.host import hosts, names_loopback
+from leaseway_server.web.address import client_address, names_loopback
+from leaseway_server.web.host import hosts
 from leaseway_server.web.problems import problem
 from leaseway_server.web.site import Site
 
@@ -57,6 +57,7 @@ class OriginGuard:
         try:
             origin = check_origin(scope, self._site)
         except NotAllowed as refused:
+            self._site.traffic.refuse("http", refused.code)
             await problem(refused)(scope, receive, _with(send, [(b"vary", b"Origin")]))
             return
         if origin and scope["method"] == "OPTIONS":

@@ -40,6 +40,7 @@ def problem(refused: Refused) -> Response:
 async def on_refused(request: Request, error: Exception) -> Response:
     """Starlette's handler for `Refused`: each is told once, in the audit log or beside it."""
     assert isinstance(error, Refused)
+    request.app.state.site.traffic.refuse("http", error.code)
     if AUDITED not in request.scope:
         _log_refused(request, error)
     return problem(error)
@@ -61,15 +62,17 @@ async def on_left(_request: Request, _error: Exception) -> Response:
     return Response(status_code=HTTPStatus.BAD_REQUEST)
 
 
-async def on_http_exception(_request: Request, error: Exception) -> Response:
+async def on_http_exception(request: Request, error: Exception) -> Response:
     """Starlette's handler for its own errors: no such path, or not this method."""
     assert isinstance(error, HTTPException)
     phrase = HTTPStatus(error.status_code).phrase
+    code = _CODES.get(error.status_code, "bad-message")
+    request.app.state.site.traffic.refuse("http", code)
     body = {
         "type": "about:blank",
         "title": phrase,
         "status": error.status_code,
         "detail": _DETAILS.get(error.status_code, error.detail),
-        "code": _CODES.get(error.status_code, "bad-message"),
+        "code": code,
     }
     return Response(orjson.dumps(body), error.status_code, error.headers, PROBLEM)

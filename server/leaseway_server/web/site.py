@@ -18,6 +18,7 @@ from leaseway_server.runtime.engine import Engine
 from leaseway_server.runtime.stats import Stats
 from leaseway_server.store.access import AccessStore
 from leaseway_server.web.address import Networks
+from leaseway_server.web.meters import Door, Talk, Traffic, TurnMeter
 
 _log = logging.getLogger(__name__)
 
@@ -29,8 +30,14 @@ DRAIN_SECONDS: Final = 3.0
 class OpenSocket(Protocol):
     """A socket that is open."""
 
+    kind: ClassVar[Door]
     right: ClassVar[Right]
     """The right that it needs."""
+
+    @property
+    def talk(self) -> Talk:
+        """What passed through it so far."""
+        ...
 
     @property
     def admission(self) -> tuple[str, frozenset[Right]]:
@@ -52,13 +59,14 @@ class OpenSocket(Protocol):
 
 @dataclass(slots=True)
 class ServedQueue:
-    """One queue at work: its engine, who may do what, and the sockets that are open on it."""
+    """One queue at work: its engine, measured by `meter`, who may do what, and the sockets that are open on it."""
 
     queue: Queue
     grants: Grants
     engine: Engine
     sockets: set[OpenSocket] = field(default_factory=set)
     tickets: Tickets = field(default_factory=Tickets)
+    meter: TurnMeter = field(default_factory=TurnMeter)
     stats: Stats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,7 +87,7 @@ class ServedQueue:
 class Site:
     """One server. `stopping` is set when the planned stop begins: whoever waits for something answers at once.
 
-    `on_loopback`: it listens where only this machine can reach it.
+    `on_loopback`: it listens where only this machine can reach it. `admins` are users who may see how it is.
     """
 
     def __init__(
@@ -102,6 +110,7 @@ class Site:
         self.trusted_proxies = trusted_proxies
         self.on_loopback = on_loopback
         self.admins = admins
+        self.traffic = Traffic()
         self.stopping = asyncio.Event()
         self.failures = FailedAttempts(limits.failed_tokens_per_minute)
         self.connections_of_address = Allowances(limits.connections_per_address)

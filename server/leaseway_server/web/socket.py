@@ -19,6 +19,7 @@ from leaseway_server.core.conversation import Conversation, Exchange
 from leaseway_server.core.limits import Meter
 from leaseway_server.core.queue import Queue
 from leaseway_server.web.auth import Admitted
+from leaseway_server.web.meters import Door, Talk
 from leaseway_server.web.protocol import CLOSE_SECONDS, EXTENSION, SocketProtocol
 from leaseway_server.web.site import RESTART, Site
 
@@ -41,7 +42,7 @@ class Socket(ABC):
     `kind` names it in the log, `right` is the one that it needs.
     """
 
-    kind: ClassVar[str]
+    kind: ClassVar[Door]
     right: ClassVar[Right]
 
     def __init__(
@@ -52,6 +53,7 @@ class Socket(ABC):
         self.session = session
         self._now = site.clock.now
         self.connected_at = self._now()
+        self._traffic = site.traffic
         self._meter = Meter(site.limits)
         self._patience = site.limits.request_timeout / 1000
         self._wire: SocketProtocol = scope["extensions"][EXTENSION]
@@ -87,6 +89,8 @@ class Socket(ABC):
                 "ms": self._now() - self.connected_at,
             }
             _log.info("a socket closed", extra={"event": "socket.closed", **self._said, **said})
+            self._traffic.add(self.served.queue.name, self.kind, self.talk)
+            self._traffic.close(self.kind, code)
             writer.cancel()
             await asyncio.gather(writer, *([self._closing] if self._closing else []), return_exceptions=True)
 
@@ -96,6 +100,12 @@ class Socket(ABC):
         admitted = self.admitted
         names = {"kind": self.kind, "queue": self.served.queue.name}
         return {**names, "user": admitted.user or None, "token_id": admitted.token_id or None}
+
+    @property
+    def talk(self) -> Talk:
+        """What passed through it so far."""
+        session = self.session
+        return Talk(session.heard, self._sent, session.weight(), session.refused)
 
     @property
     def admission(self) -> tuple[str, frozenset[Right]]:

@@ -9,6 +9,7 @@ from leaseway_server.core.commands import Drop
 from leaseway_server.core.limits import Allowance
 from leaseway_server.core.session import WorkSession
 from leaseway_server.web.auth import Admitted
+from leaseway_server.web.meters import Door
 from leaseway_server.web.site import Site
 from leaseway_server.web.socket import Socket
 
@@ -16,7 +17,7 @@ from leaseway_server.web.socket import Socket
 class WorkSocket(Socket):
     """A worker. When it ends the engine is told, also where a claim's commit is under way: it is held, and requeued."""
 
-    kind: ClassVar[str] = "work"
+    kind: ClassVar[Door] = "work"
     right: ClassVar[Right] = "work"
     session: WorkSession
 

@@ -61,6 +61,23 @@ class FileLock:
         os.close(self._descriptor)
 
 
+def was_abandoned(path: Path) -> bool:
+    """Whether who served this database last never said that it stopped, and serves it no more."""
+    try:
+        descriptor = os.open(path.with_suffix(".lock"), os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        if not os.pread(descriptor, 32, 0).strip().isdigit():
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # For an instant, until the end of this function.
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
 @contextmanager
 def refusals(path: Path) -> Iterator[None]:
     """Whatever keeps the file from being opened comes out as `StoreRefused`, which names it."""

@@ -138,6 +138,18 @@ UPDATE state SET paused = ?;
 -- name: paused
 SELECT paused FROM state;
 
+-- name: oldest_ready
+-- The earliest of each priority stands at the head of its part of the index: one step a priority, however many wait.
+WITH RECURSIVE head (rank, due_at) AS (
+    SELECT * FROM (SELECT rank, due_at FROM item WHERE ready = 1 ORDER BY rank, due_at, seq LIMIT 1)
+    UNION ALL
+    SELECT next.rank, next.due_at FROM head CROSS JOIN item AS next ON next.seq = (
+        SELECT seq FROM item WHERE ready = 1 AND rank > head.rank ORDER BY rank, due_at, seq LIMIT 1
+    )
+)
+SELECT min(due_at) FROM head;
+
+
 -- name: leases
 SELECT {columns} FROM item WHERE status = 'processing';
 

@@ -293,6 +293,10 @@ class SqliteTurn:
         """When the next life is over."""
         return self._execute(SQL["next_expiry"]).fetchone()[0] or 0
 
+    async def oldest_ready(self) -> int:
+        """When the item came due that is ready longest."""
+        return self._execute(SQL["oldest_ready"]).fetchone()[0] or 0
+
     async def commit(self) -> None:
         """Makes it durable."""
         await self._commit()

@@ -1,0 +1,105 @@
+"""`leaseway items`: what is in a queue, newest first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from leaseway.cli.options import json_option, only_queue_of, print_json, token_option
+from leaseway.cli.remote import CannotReach, Remote
+from leaseway.cli.tables import print_table, span
+
+View = dict[str, Any]
+STATUSES: Final = ("pending", "processing", "finished", "failed", "dead", "cancelled", "expired")
+LABELS: Final = ("scheduled", "retrying", *STATUSES)
+PAGE: Final = 100
+"""So many are asked for at once."""
+_HEAD: Final = ("ID", "LABEL", "POSTED", "CHANGED", "ATTEMPTS", "BY", "KEY", "NOTE")
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[URL]")
+@click.option("--status", multiple=True, type=click.Choice(STATUSES), help="Only these; may be repeated.")
+@click.option("--label", multiple=True, type=click.Choice(LABELS), help="Only these; may be repeated.")
+@click.option("--posted-by", multiple=True, metavar="USER", help="Only what this user posted; may be repeated.")
+@click.option("--key", multiple=True, metavar="KEY", help="Only what was posted with this key; may be repeated.")
+@click.option("--limit", type=click.IntRange(min=1), default=PAGE, show_default=True, help="At most so many.")
+@token_option
+@json_option
+def items(
+    words: Sequence[str],
+    status: Sequence[str],
+    label: Sequence[str],
+    posted_by: Sequence[str],
+    key: Sequence[str],
+    limit: int,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """List the items of a queue, newest first.
+
+    URL is the queue's address, such as https://task.example.com/resize; without it, LEASEWAY_URL is.
+    """
+    remote = only_queue_of(words, token)
+    asked = {"status": status, "label": label, "postedBy": posted_by, "key": key}
+    query = [(name, value) for name, values in asked.items() for value in values]
+    found, more = _listed(remote, query, limit)
+    if as_json:
+        print_json(found)
+    elif found:
+        now = int(time.time() * 1000)
+        print_table(_HEAD, [_row(view, now) for view in found])
+    else:
+        click.echo(f"There are no such items in {remote.name}." if query else f"{remote.name} is empty.", err=True)
+    if more:
+        click.echo(f"There are more than these {len(found):,}; --limit shows them.", err=True)
+
+
+def _listed(remote: Remote, query: Sequence[tuple[str, str]], limit: int) -> tuple[list[View], bool]:
+    """The first `limit` items, and whether there are more. A page may be empty and yet not the last."""
+    found: list[View] = []
+    cursor = ""
+    while True:
+        wanted = min(limit - len(found), PAGE)
+        page = remote.get("items", "items", [*query, ("limit", str(wanted)), *([("cursor", cursor)] if cursor else [])])
+        found += page["items"]
+        if page["next"] is None or len(found) >= limit:
+            return found, page["next"] is not None
+        if page["next"] == cursor:
+            raise CannotReach("the server lists the same items again and again")
+        cursor = page["next"]
+
+
+def _row(view: View, now: int) -> list[str]:
+    return [
+        view["id"],
+        view["label"],
+        f"{span(now - view['postedAt'])} ago",
+        f"{span(now - view['updatedAt'])} ago",
+        str(view["attempts"] or ""),
+        view["postedBy"] or "",
+        view["key"] or "",
+        _note(view, now),
+    ]
+
+
+def _note(view: View, now: int) -> str:
+    """What one most wants to know besides: who has it and how far it is, when it is due, why it ended so."""
+    notes = []
+    if view["status"] == "processing":
+        notes += [view["worker"]] if view["worker"] else []
+        notes += _percent(view["progress"])
+    if view["label"] in ("scheduled", "retrying"):
+        notes.append(f"due in {span(view['dueAt'] - now)}")
+    if view["error"]:
+        notes.append(str(view["error"].get("message", "")))
+    return "; ".join(notes)
+
+
+def _percent(progress: Any) -> list[str]:
+    """A progress record is whatever the queue's schema says. Where it has a number `percent`, it means that."""
+    percent = progress.get("percent") if isinstance(progress, dict) else None
+    return [f"{percent:g} %"] if isinstance(percent, int | float) else []

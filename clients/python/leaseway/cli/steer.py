@@ -1,0 +1,111 @@
+"""`leaseway retry`, `cancel`, `pause`, `unpause`: what an administrator does to items and queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from leaseway.cli.options import items_of, json_option, only_queue_of, print_json, token_option
+from leaseway.cli.remote import NotDone, Remote
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[URL] ID...")
+@token_option
+@json_option
+def retry(words: Sequence[str], token: str | None, as_json: bool) -> None:
+    """Give items that ended badly a new chance.
+
+    They failed, or are dead, cancelled or expired. URL is the queue's address, without it LEASEWAY_URL is. Each item is
+    done by itself; the exit status is 1 where one of them could not be.
+    """
+    _each("retry", words, token, as_json=as_json)
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[URL] ID...")
+@token_option
+@json_option
+def cancel(words: Sequence[str], token: str | None, as_json: bool) -> None:
+    """Withdraw items, also from workers.
+
+    URL is the queue's address, without it LEASEWAY_URL is. Each item is done by itself; the exit status is 1 where one
+    of them could not be.
+    """
+    _each("cancel", words, token, as_json=as_json)
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[URL]")
+@token_option
+@json_option
+def pause(words: Sequence[str], token: str | None, as_json: bool) -> None:
+    """Stop giving out the items of a queue.
+
+    Posts are taken, and what workers hold they finish. It stays so, over restarts too, until it is unpaused. URL is the
+    queue's address, without it LEASEWAY_URL is.
+    """
+    _switch("pause", words, token, as_json=as_json)
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[URL]")
+@token_option
+@json_option
+def unpause(words: Sequence[str], token: str | None, as_json: bool) -> None:
+    """Give out the items of a queue again.
+
+    URL is the queue's address, without it LEASEWAY_URL is.
+    """
+    _switch("unpause", words, token, as_json=as_json)
+
+
+def _each(verb: str, words: Sequence[str], token: str | None, *, as_json: bool) -> None:
+    """Asks for one item after another, and ends early only where the server cannot be asked at all."""
+    remote, ids = items_of(words, token)
+    done: list[dict[str, Any]] = []
+    try:
+        for item_id in ids:
+            done.append(_ask(remote, verb, item_id))
+            if not as_json:
+                _tell(done[-1])
+    except click.ClickException:
+        _note_rest(verb, ids[len(done) :])
+        raise
+    finally:
+        if as_json:
+            print_json(done)
+    raise SystemExit(any(one["error"] for one in done))
+
+
+def _ask(remote: Remote, verb: str, item_id: str) -> dict[str, Any]:
+    try:
+        view = remote.post(f"items/{item_id}/{verb}", "status")
+    except NotDone as undone:
+        return {"id": item_id, "status": None, "error": {"code": undone.code, "message": undone.message}}
+    return {"id": item_id, "status": view["status"], "error": None}
+
+
+def _tell(one: dict[str, Any]) -> None:
+    if one["error"]:
+        click.echo(f"{one['id']}: {one['error']['message']}", err=True)
+    else:
+        click.echo(f"{one['id']} is {one['status']}")
+
+
+def _note_rest(verb: str, rest: Sequence[str]) -> None:
+    if len(rest) > 1:
+        click.echo(f"Nothing is known of {verb} for {', '.join(rest)}.", err=True)
+
+
+def _switch(verb: str, words: Sequence[str], token: str | None, *, as_json: bool) -> None:
+    remote = only_queue_of(words, token)
+    answer = remote.post(verb, "paused")
+    if as_json:
+        print_json(answer)
+    elif answer["paused"]:
+        click.echo(f"{remote.name} is paused: nothing is given out until leaseway unpause.")
+    else:
+        click.echo(f"{remote.name} is not paused: what is ready is given out.")
