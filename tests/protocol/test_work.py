@@ -1,4 +1,4 @@
-"""PROTOCOL.md §4, as a stranger sees it: where an error points is the same over HTTP and on a socket."""
+"""PROTOCOL.md §4, as a stranger sees it: where an error points, the same over HTTP and on a socket; what withdraws."""
 
 from pathlib import Path
 from typing import Any
@@ -42,3 +42,17 @@ async def test_an_error_points_to_the_same_place_at_both_doors(
     for told in (on_socket, over_http):
         assert sorted(error["path"] for error in told["errors"]) == paths, told
     assert on_socket["code"] == over_http["code"]
+
+
+@pytest.mark.protocol("4.82")
+@pytest.mark.parametrize("value", [False, None, 1, "true", [], {}])
+async def test_only_true_withdraws_what_waits(value: Any, tmp_path: Path) -> None:
+    async with (
+        running_server(tmp_path) as server,
+        httpx.AsyncClient(base_url=server.base_url, trust_env=False) as http,
+        raw_socket(f"{server.ws_url}/demo/work") as work,
+    ):
+        work.say({"claim": {"waitMs": 60_000}})
+        assert (await work.ask({"unclaim": value}))["code"] == "bad-message"
+        posted = (await http.post("/demo/items", json={"item": 1})).json()
+        assert (await work.hear())["id"] == posted["id"]

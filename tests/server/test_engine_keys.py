@@ -48,6 +48,7 @@ async def held(bench: Bench, item_id: str) -> int:
 # ── Duplicates and conflicts ────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("5.75", "5.76")
 async def test_an_equal_item_is_a_duplicate_and_another_a_conflict(bench: Bench) -> None:
     first = await one(bench, keyed(EQUAL, priority=1))
     assert (first.duplicate, first.item.key, first.item.held) == (False, "k", 1)
@@ -88,6 +89,7 @@ async def test_a_duplicate_tells_how_the_item_stands_when_the_turn_ends(bench: B
     assert (await one(bench, keyed())).item.status == "finished"
 
 
+@pytest.mark.protocol("5.69")
 async def test_a_known_key_is_answered_on_a_full_queue(bench: Bench) -> None:
     bench.engine.reconfigure(replace(bench.engine.queue, max_pending=1))
     first = await one(bench, keyed())
@@ -126,6 +128,7 @@ async def test_a_post_without_key_costs_nothing_of_keys(bench: Bench, monkeypatc
 # ── How long a key is held ──────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("5.73")
 async def test_an_open_items_key_is_held_past_the_window(bench: Bench) -> None:
     first = await one(bench, keyed(delay_ms=10 * WINDOW))
     await bench.pass_by(3 * WINDOW)
@@ -134,6 +137,7 @@ async def test_an_open_items_key_is_held_past_the_window(bench: Bench) -> None:
     assert not (await one(bench, keyed())).duplicate, "the end was the later of the two"
 
 
+@pytest.mark.protocol("5.73")
 async def test_an_ended_items_key_is_held_for_the_window(bench: Bench) -> None:
     first = await one(bench, keyed())
     await cancel(bench, first.item.id)
@@ -209,6 +213,7 @@ async def test_a_post_that_comes_before_the_delete_is_still_a_duplicate(bench: B
 # ── Whose keys ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("2.23")
 async def test_where_only_ones_own_is_seen_each_has_its_own_keys(bench: Bench) -> None:
     configure(bench, own_only=True)
     ann = await one(bench, keyed())
@@ -276,6 +281,7 @@ async def test_a_retry_in_the_very_turn_of_the_sweep_keeps_it(bench: Bench) -> N
     assert (await one(bench, keyed())).item.id == first.item.id
 
 
+@pytest.mark.protocol("1.42")
 async def test_a_retry_is_refused_where_another_item_has_the_key(bench: Bench) -> None:
     first = await one(bench, keyed())
     await cancel(bench, first.item.id)

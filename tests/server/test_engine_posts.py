@@ -56,6 +56,7 @@ async def test_an_array_meets_claims_that_wait(bench: Bench) -> None:
     assert [each.item.body for each in handed if isinstance(each, Handed)] == ["1", "2"]
 
 
+@pytest.mark.protocol("5.64")
 @pytest.mark.parametrize(
     ("wrong", "error", "path"),
     [
@@ -76,6 +77,7 @@ async def test_an_array_of_which_one_is_refused_is_refused_whole(
     assert await all_waiting(bench) == ['{"a":1}', '"other"']
 
 
+@pytest.mark.protocol("5.67")
 async def test_an_array_that_would_cross_the_limit_is_refused_whole(bench: Bench) -> None:
     bench.engine.reconfigure(replace(bench.engine.queue, max_pending=3))
     await bench.do(keyed())

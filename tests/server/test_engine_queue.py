@@ -94,6 +94,7 @@ async def test_a_turn_that_was_undone_counts_nothing(bench: Bench) -> None:
     assert counts(bench) == {}
 
 
+@pytest.mark.protocol("5.44", "5.109")
 async def test_rates_are_by_the_minute_and_begin_anew_with_a_start(bench: Bench) -> None:
     item = await bench.post()
     await bench.do(claim(2))
@@ -111,6 +112,7 @@ async def test_rates_are_by_the_minute_and_begin_anew_with_a_start(bench: Bench)
 # ── The pause ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("5.46", "5.47")
 async def test_while_paused_no_claim_gets_anything_and_all_else_goes_on(bench: Bench) -> None:
     first, second = await bench.post('"first"'), await bench.post('"second"')
     await bench.do(claim(2))
@@ -130,6 +132,7 @@ async def test_while_paused_no_claim_gets_anything_and_all_else_goes_on(bench: B
     assert (await bench.read(second.id)).status == "pending"
 
 
+@pytest.mark.protocol("5.47")
 async def test_a_pause_takes_no_lease_away_and_stops_no_sweep(bench: Bench) -> None:
     held = await bench.claimed(bench.engine.new_holder())
     mortal, late = await bench.post(ttl_ms=1_000), await bench.post(delay_ms=1_000)
@@ -175,6 +178,7 @@ async def test_the_last_word_of_a_turn_counts(bench: Bench) -> None:
     assert await bench.do(claim(2), Pause(True)) == [Empty(), Paused(changed=True)]
 
 
+@pytest.mark.protocol("5.48")
 async def test_a_pause_is_committed_before_it_is_answered_and_survives_a_restart(bench: Bench) -> None:
     logging.disable(logging.CRITICAL)
     bench.faults.at_commit = ["full"]
@@ -229,6 +233,7 @@ async def test_who_withdraws_in_a_pause_is_answered(bench: Bench) -> None:
 # ── Attempts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("5.14")
 async def test_attempts_are_remembered_in_their_order(bench: Bench) -> None:
     holder = bench.engine.new_holder()
     item = await bench.claimed(holder)
@@ -259,6 +264,7 @@ async def test_an_attempt_that_ended_in_this_very_turn_is_read_with_it(bench: Be
     assert found.attempts[item.id] == [Attempt(1, "box-1", START, START, "released", "")]
 
 
+@pytest.mark.protocol("5.15")
 async def test_an_attempt_that_was_not_over_after_all_is_no_more_among_them(bench: Bench) -> None:
     old, new = bench.engine.new_holder(), bench.engine.new_holder()
     item = await bench.claimed(old)
@@ -299,6 +305,7 @@ async def one_of_each(bench: Bench) -> list[Item]:
     return [fetched, finished, failed, dead, cancelled, expired]
 
 
+@pytest.mark.protocol("3.20", "7.8")
 async def test_each_end_is_kept_for_its_time_and_goes_within_ten_seconds_of_it(bench: Bench) -> None:
     await keeping(bench)
     items = await one_of_each(bench)
@@ -360,6 +367,7 @@ async def test_what_a_turn_has_to_do_with_stays_for_it(bench: Bench) -> None:
     assert counts(bench) == {"pending": 1}
 
 
+@pytest.mark.protocol("5.74")
 async def test_a_held_key_keeps_its_item(bench: Bench) -> None:
     await keeping(bench)
     item = await bench.post()

@@ -85,6 +85,7 @@ async def statuses(socket: RawSocket, number: int) -> list[tuple[str, str]]:
     return [(view["id"], view["status"]) for view in views]
 
 
+@pytest.mark.protocol("3.28", "3.29")
 async def test_nothing_that_ended_during_a_reload_is_missed_and_nothing_is_shown_twice(tmp_path: Path) -> None:
     async with scene(tmp_path) as on:
         worker = await on.worker()
@@ -102,6 +103,7 @@ async def test_nothing_that_ended_during_a_reload_is_missed_and_nothing_is_shown
         await on.quiet(after)
 
 
+@pytest.mark.protocol("3.18")
 async def test_an_end_that_went_out_is_stamped(tmp_path: Path) -> None:
     async with scene(tmp_path) as on:
         ended, open_one = await on.post(), await on.post()
@@ -135,6 +137,7 @@ async def test_many_items_come_page_by_page_while_they_change(tmp_path: Path, mo
         assert ended == set(ids)
 
 
+@pytest.mark.protocol("3.21", "3.39", "3.41")
 async def test_all_shows_an_administrator_what_is_open_and_then_every_change(tmp_path: Path) -> None:
     async with scene(tmp_path) as on:
         worker = await on.worker()
@@ -182,6 +185,7 @@ async def test_a_deaf_monitor_of_all_costs_the_newest_view_of_each_and_hears_the
 # ── Cancel ──
 
 
+@pytest.mark.protocol("3.32", "3.33")
 async def test_a_cancel_of_many_is_answered_in_order_and_takes_effect(tmp_path: Path) -> None:
     async with scene(tmp_path) as on:
         monitor = await on.monitor("ann")
@@ -220,6 +224,7 @@ async def test_a_worker_hears_of_a_cancel_on_the_monitor(tmp_path: Path) -> None
 # ── Stats ──
 
 
+@pytest.mark.protocol("3.34")
 async def test_viewers_are_told_the_same_at_most_twice_a_second_however_busy_it_is(tmp_path: Path) -> None:
     async with scene(tmp_path) as on:
         viewers = [await on.monitor(user) for user in ("ann", "root")]
@@ -287,6 +292,7 @@ async def test_what_is_wrong_is_refused_once_and_the_socket_lives(tmp_path: Path
 # ── Arrays of reports ──
 
 
+@pytest.mark.protocol("4.75", "4.76")
 async def test_a_large_array_is_done_in_order_and_one_too_large_not_at_all(tmp_path: Path) -> None:
     async with scene(tmp_path) as on:
         engine = on.server.engine("demo")

@@ -81,6 +81,7 @@ async def bulk(http: httpx.AsyncClient, action: str, dry: bool = False, **wanted
 # ── Lists ──
 
 
+@pytest.mark.protocol("5.23", "5.96")
 async def test_a_list_has_the_views_newest_first(http: httpx.AsyncClient) -> None:
     ids = [await post(http, n) for n in range(5)]
     page = (await http.get("/items")).json()
@@ -96,6 +97,7 @@ async def test_an_empty_list_is_one(http: httpx.AsyncClient) -> None:
     assert (await http.head("/items")).status_code == 200
 
 
+@pytest.mark.protocol("5.92", "5.93")
 async def test_a_list_is_filtered(http: httpx.AsyncClient, clock: ManualClock) -> None:
     failed = await failed_item(http)
     held = await post(http)
@@ -113,6 +115,7 @@ async def test_a_list_is_filtered(http: httpx.AsyncClient, clock: ManualClock) -
     assert await listed(http, "label=scheduled") == []
 
 
+@pytest.mark.protocol("3.21")
 async def test_a_finished_item_has_its_result_and_is_not_stamped(server: TestServer, http: httpx.AsyncClient) -> None:
     item_id = await post(http)
     await http.post("/claim", json={})
@@ -125,6 +128,7 @@ async def test_a_finished_item_has_its_result_and_is_not_stamped(server: TestSer
     assert list(server.engine("demo")._stamps) == [item_id]
 
 
+@pytest.mark.protocol("5.92", "5.93")
 async def test_posters_are_told_apart(tmp_path: Path) -> None:
     users: dict[str, list[Right]] = {"ann": [], "bob": [], "root": []}
     toml = '[queues.demo]\naccess = { admin = ["root"] }\n'
@@ -139,6 +143,7 @@ async def test_posters_are_told_apart(tmp_path: Path) -> None:
         assert (await line.ask("GET", f"/demo/items?token={token}&postedBy=bob")).status == 200
 
 
+@pytest.mark.protocol("5.92", "5.94", "5.98", "5.99")
 @pytest.mark.parametrize(
     ("query", "told"),
     [
@@ -199,6 +204,7 @@ async def test_a_store_that_cannot_be_read_ends_the_server(http: httpx.AsyncClie
 # ── Bulk ──
 
 
+@pytest.mark.protocol("5.33")
 async def test_bulk_retries_what_ended_badly(http: httpx.AsyncClient) -> None:
     failed = [await failed_item(http) for _ in range(3)]
     waits = await post(http)
@@ -209,6 +215,7 @@ async def test_bulk_retries_what_ended_badly(http: httpx.AsyncClient) -> None:
     assert await bulk(http, "retry") == (0, 0)
 
 
+@pytest.mark.protocol("5.33")
 async def test_bulk_cancels_what_is_open(http: httpx.AsyncClient) -> None:
     failed = await failed_item(http)
     held = await post(http)
@@ -222,6 +229,7 @@ async def test_bulk_cancels_what_is_open(http: httpx.AsyncClient) -> None:
     assert await listed(http, "status=failed") == [failed]
 
 
+@pytest.mark.protocol("5.34", "5.101")
 async def test_bulk_goes_in_slices_and_leaves_what_comes_later(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +253,7 @@ async def test_bulk_goes_in_slices_and_leaves_what_comes_later(
     assert len(await listed(http, "status=pending")) == 3
 
 
+@pytest.mark.protocol("5.103")
 async def test_an_item_that_changed_meanwhile_is_matched_and_not_changed(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +306,7 @@ async def test_where_the_store_is_full_it_says_so_and_what_was_done_is_logged(
     assert (line["matched"], line["changed"]) == (2, 1)
 
 
+@pytest.mark.protocol("5.102")
 async def test_it_ends_with_the_server_or_its_client(
     http: httpx.AsyncClient, server: TestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +337,7 @@ async def test_it_ends_with_the_server_or_its_client(
     assert "items were changed" in answer.json()["detail"]
 
 
+@pytest.mark.protocol("5.99", "5.100")
 @pytest.mark.parametrize(
     ("body", "path"),
     [
@@ -366,6 +377,7 @@ async def test_a_wrong_body_is_refused_and_changes_nothing(http: httpx.AsyncClie
     assert (await http.get(f"/items/{item_id}")).json()["rev"] == 1
 
 
+@pytest.mark.protocol("5.33")
 async def test_many_are_deleted_where_they_have_ended(http: httpx.AsyncClient) -> None:
     ended, open_ = await post(http), await post(http)
     await http.post(f"/items/{ended}/cancel")

@@ -91,6 +91,7 @@ async def test_an_item_that_comes_back_is_found_by_its_members(bench: Bench) -> 
     assert bodies(await bench.do(claim(3, {"format": "jpg"}))) == ['{"format":"jpg"}']
 
 
+@pytest.mark.protocol("4.54")
 async def test_a_match_behind_many_others_takes_one_turn_and_one_without_its_index_takes_slices(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +251,7 @@ async def test_without_members_nothing_of_it_is_written(tmp_path: Path) -> None:
         assert not [sql for sql in statements if "match" in sql]
 
 
+@pytest.mark.protocol("4.54")
 async def test_a_server_indexes_what_its_file_names(tmp_path: Path) -> None:
     toml = open_queue(match='["format"]')
     async with (

@@ -170,6 +170,7 @@ async def told(on: Stage, caller: Caller, method: str, queue: str, path: str) ->
     return "part" if path == "" and answer.json["counts"] is None else "ok"
 
 
+@pytest.mark.protocol("5.45", "5.108")
 @pytest.mark.parametrize("queue", TABLES)
 async def test_each_caller_gets_what_the_table_says(queue: str, tmp_path: Path) -> None:
     async with schooled(tmp_path) as on:
@@ -194,6 +195,7 @@ async def test_who_may_not_pause_pauses_nothing(tmp_path: Path) -> None:
             assert (await on.line.ask("GET", "/lists", root)).json["paused"] is paused
 
 
+@pytest.mark.protocol("5.50", "5.111")
 @pytest.mark.parametrize(("admins", "table"), [("", LISTED), ('admins = ["alice"]', LISTED_TO_ADMINS)])
 async def test_each_caller_is_told_of_the_queues_that_it_may_use(admins: str, table: str, tmp_path: Path) -> None:
     letters = {"p": "post", "f": "fetch", "w": "work", "a": "admin"}

@@ -88,6 +88,7 @@ reader:work      200  403
 """
 
 
+@pytest.mark.protocol("5.53")
 async def test_who_may_ask(tmp_path: Path) -> None:
     wrong = []
     async with desk(tmp_path) as at:
@@ -107,6 +108,7 @@ async def test_who_may_ask(tmp_path: Path) -> None:
     assert "unauthorized" in {entry["reason"] for entry in refused}, "as many as are told of one address"
 
 
+@pytest.mark.protocol("5.53")
 async def test_a_token_that_is_narrowed_to_a_queue_is_not_for_the_server(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         assert at.server.running.site is not None
@@ -114,6 +116,7 @@ async def test_a_token_that_is_narrowed_to_a_queue_is_not_for_the_server(tmp_pat
         assert (await at.line.ask("GET", "/_metrics", bearer(secret), headers=[FAR])).status == 403
 
 
+@pytest.mark.protocol("5.53")
 @pytest.mark.parametrize(
     "header",
     [
@@ -126,6 +129,7 @@ async def test_what_a_proxy_passes_on_is_not_from_this_machine(header: str, tmp_
         assert (await at.line.ask("GET", "/_metrics", headers=[header])).status == 401
 
 
+@pytest.mark.protocol("5.53")
 @pytest.mark.parametrize(
     ("host", "status"),
     [("127.0.0.1:1", 200), ("localhost", 200), ("[::1]:80", 200), ("evil.example", 401), ("192.0.2.7", 401), ("", 401)],

@@ -63,6 +63,7 @@ async def waiting(http: httpx.AsyncClient) -> list[Any]:
 # ── Arrays ──
 
 
+@pytest.mark.protocol("5.66")
 async def test_an_array_is_answered_item_by_item(http: httpx.AsyncClient) -> None:
     first = await posted(http, {"item": 1, "key": "a"})
     answer = await posted(http, [{"item": 1.0, "key": "a"}, {"item": 2, "delayMs": 9_000}, {"item": 3, "key": "b"}])
@@ -75,6 +76,7 @@ async def test_an_array_is_answered_item_by_item(http: httpx.AsyncClient) -> Non
     assert await waiting(http) == [1, 3]
 
 
+@pytest.mark.protocol("5.60", "5.90")
 async def test_an_array_has_at_most_max_bulk_items_and_at_least_one(http: httpx.AsyncClient) -> None:
     assert len((await posted(http, [{"item": 1}] * 5))["items"]) == 5
     for content, headers in ((json.dumps([{"item": 1}] * 6), JSON), ('{"item":1}\n' * 6, LINES)):
@@ -86,6 +88,7 @@ async def test_an_array_has_at_most_max_bulk_items_and_at_least_one(http: httpx.
     assert await waiting(http) == [1] * 5
 
 
+@pytest.mark.protocol("5.64", "5.65")
 async def test_an_array_of_which_one_member_is_bad_is_refused_whole(http: httpx.AsyncClient) -> None:
     """Each member of a post: missing, of a wrong type, empty, huge, negative, null; as JSON and as NDJSON."""
     tried = 0
@@ -110,6 +113,7 @@ async def test_an_array_of_which_one_member_is_bad_is_refused_whole(http: httpx.
     await posted(http, {"item": "other", "key": "k"})
 
 
+@pytest.mark.protocol("4.17", "5.65")
 async def test_the_index_comes_before_what_the_schema_says(tmp_path: Path) -> None:
     (tmp_path / "schemas").mkdir()
     (tmp_path / "schemas" / "item.json").write_text('{"properties": {"format": {"enum": ["jpg"]}}}')
@@ -126,6 +130,7 @@ async def test_the_index_comes_before_what_the_schema_says(tmp_path: Path) -> No
         assert await waiting(http) == []
 
 
+@pytest.mark.protocol("5.67", "5.69")
 async def test_a_full_queue_refuses_the_whole_array_and_still_knows_its_keys(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path, open_queue(max_pending="2")) as server,
@@ -142,6 +147,7 @@ async def test_a_full_queue_refuses_the_whole_array_and_still_knows_its_keys(tmp
 # ── NDJSON ──
 
 
+@pytest.mark.protocol("5.62")
 async def test_lines_are_posts(http: httpx.AsyncClient) -> None:
     for content in (
         '{"item":1,"key":"a"}\n{"item":2}',
@@ -155,6 +161,7 @@ async def test_lines_are_posts(http: httpx.AsyncClient) -> None:
     assert await waiting(http) == [1, 2, 2, 2]
 
 
+@pytest.mark.protocol("5.90")
 @pytest.mark.parametrize(
     ("content", "status", "code", "path"),
     [
@@ -173,6 +180,7 @@ async def test_lines_that_are_no_posts(
     assert await waiting(http) == []
 
 
+@pytest.mark.protocol("5.88", "5.89")
 async def test_a_line_is_bound_as_a_body_is_and_all_of_them_by_eight_of_those(http: httpx.AsyncClient) -> None:
     """An array, which has to be read at once, is bound as one body."""
     line = json.dumps({"item": "x" * (LARGEST - 131_072 - 2)}).encode()
@@ -188,6 +196,7 @@ async def test_a_line_is_bound_as_a_body_is_and_all_of_them_by_eight_of_those(ht
 # ── Keys over HTTP ──
 
 
+@pytest.mark.protocol("5.4", "5.6", "5.75", "5.76")
 async def test_a_known_key_is_answered_as_it_was_and_whatever_became_of_the_item(http: httpx.AsyncClient) -> None:
     first = await posted(http, {"item": {"a": 1, "b": [2]}, "key": "k"})
     again = await posted(http, {"item": {"b": [2.0], "a": 1}, "key": "k", "priority": 9}, 200)
@@ -201,6 +210,7 @@ async def test_a_known_key_is_answered_as_it_was_and_whatever_became_of_the_item
     refused(await http.post("/demo/items", json=[{"item": 1}, {"item": 2, "key": "k"}]), 409, "conflict", "/1/key")
 
 
+@pytest.mark.protocol("5.75")
 async def test_twenty_equal_posts_at_once_make_one_item(http: httpx.AsyncClient, server: TestServer) -> None:
     """Over HTTP and on the monitor socket, each on its own connection."""
 
@@ -217,6 +227,7 @@ async def test_twenty_equal_posts_at_once_make_one_item(http: httpx.AsyncClient,
     assert len(await waiting(http)) == 1
 
 
+@pytest.mark.protocol("5.72")
 async def test_the_header_is_the_same_as_the_member(http: httpx.AsyncClient) -> None:
     first = await posted(http, {"item": 1}, headers={"Idempotency-Key": "order 7"})
     for body, headers in (
@@ -279,6 +290,7 @@ async def test_what_is_no_key(http: httpx.AsyncClient, server: TestServer, value
     assert await waiting(http) == [2]
 
 
+@pytest.mark.protocol("5.90")
 async def test_the_header_is_for_one_item(http: httpx.AsyncClient) -> None:
     for content, media in (('[{"item":1}]', JSON), ('{"item":1}', LINES)):
         answer = await http.post("/demo/items", content=content, headers=media | {"idempotency-key": "k"})
@@ -287,6 +299,7 @@ async def test_the_header_is_for_one_item(http: httpx.AsyncClient) -> None:
     assert await waiting(http) == []
 
 
+@pytest.mark.protocol("5.31", "5.73")
 async def test_a_key_is_free_after_its_window_and_after_a_delete(tmp_path: Path) -> None:
     clock = ManualClock()
     async with (
@@ -304,6 +317,7 @@ async def test_a_key_is_free_after_its_window_and_after_a_delete(tmp_path: Path)
         await posted(http, {"item": 3, "key": "k"})
 
 
+@pytest.mark.protocol("5.4")
 async def test_the_same_key_twice_also_after_a_restart_is_one_item_and_the_same_answer(tmp_path: Path) -> None:
     clock = ManualClock()
     answers = []
@@ -317,6 +331,7 @@ async def test_the_same_key_twice_also_after_a_restart_is_one_item_and_the_same_
     assert later == [first | {"duplicate": True}] * 2
 
 
+@pytest.mark.protocol("2.23")
 async def test_keys_of_posters_who_see_only_their_own_are_their_own(tmp_path: Path) -> None:
     toml = '[queues.demo]\nvisibility = "own"\naccess = { work = ["box"] }\n'
     users: dict[str, list[Right]] = {"ann": [], "bob": []}
@@ -336,6 +351,7 @@ async def test_keys_of_posters_who_see_only_their_own_are_their_own(tmp_path: Pa
 # ── The monitor socket ──
 
 
+@pytest.mark.protocol("3.27")
 async def test_an_array_on_the_monitor_socket_and_what_it_watches(server: TestServer) -> None:
     async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor:
         known = await monitor.ask({"post": {"item": 1, "key": "a"}})

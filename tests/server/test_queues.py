@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from leaseway_schemas import example
 from leaseway_server.store.access import AccessStore
@@ -18,6 +19,7 @@ from support.wire import check_http
 # ── Facts ──
 
 
+@pytest.mark.protocol("5.42", "5.45", "5.82", "5.112")
 async def test_the_facts_are_those_of_the_configuration(tmp_path: Path) -> None:
     toml = "[server]\nmax_message_bytes = 2_000_000\nlimits.subscriptions = 5\nlimits.ids_per_message = 6\n"
     queue = resize_queue(lease='"90s"', max_pending="7")
@@ -61,6 +63,7 @@ async def test_a_queue_without_schemas_has_none_to_show(tmp_path: Path) -> None:
         assert (await line.ask("GET", "/other/schemas/result.json")).status == 404
 
 
+@pytest.mark.protocol("5.111")
 async def test_who_administers_the_server_is_read_anew(tmp_path: Path) -> None:
     toml = '[server]\nadmins = ["ann"]\n[queues.closed]\naccess = { post = [], fetch = [], work = [] }\n'
     async with (
@@ -115,6 +118,7 @@ async def test_a_pause_asks_for_no_body_and_minds_none(tmp_path: Path) -> None:
                 assert (answer.status_code, answer.json()["paused"]) == (200, verb == "pause"), body
 
 
+@pytest.mark.protocol("5.46")
 async def test_claims_wait_through_a_pause_on_sockets_and_over_http(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path) as server,
@@ -133,6 +137,7 @@ async def test_claims_wait_through_a_pause_on_sockets_and_over_http(tmp_path: Pa
         assert (await work.hear())["id"] == posted["id"]
 
 
+@pytest.mark.protocol("5.48")
 async def test_a_pause_survives_a_kill(tmp_path: Path) -> None:
     async with (
         server_process(tmp_path, open_queue()) as server,

@@ -74,6 +74,7 @@ async def item_that_is(server: TestServer, http: httpx.AsyncClient, status: str,
 # ── In which state ──
 
 
+@pytest.mark.protocol("5.26", "5.27")
 @pytest.mark.parametrize("status", STATUSES)
 async def test_a_retry_is_of_what_ended_without_a_result(
     server: TestServer, http: httpx.AsyncClient, status: str
@@ -92,6 +93,7 @@ async def test_a_retry_is_of_what_ended_without_a_result(
         assert (await http.get(f"/demo/items/{item_id}")).json() == before
 
 
+@pytest.mark.protocol("5.31", "5.32")
 @pytest.mark.parametrize("status", STATUSES)
 async def test_a_delete_is_of_what_ended(server: TestServer, http: httpx.AsyncClient, status: str) -> None:
     item_id = await item_that_is(server, http, status, key="k")
@@ -107,6 +109,7 @@ async def test_a_delete_is_of_what_ended(server: TestServer, http: httpx.AsyncCl
     assert (await http.post("/demo/items", json={"item": 1, "key": "k"})).status_code == 201
 
 
+@pytest.mark.protocol("1.67", "1.68", "5.28", "5.29", "5.30")
 @pytest.mark.parametrize("status", STATUSES)
 async def test_a_patch_is_of_what_waits(server: TestServer, http: httpx.AsyncClient, status: str) -> None:
     item_id = await item_that_is(server, http, status)
@@ -134,6 +137,7 @@ async def test_what_is_not_there(http: httpx.AsyncClient) -> None:
 # ── Who waits and who watches ──
 
 
+@pytest.mark.protocol("1.42")
 async def test_a_retry_is_refused_where_another_item_holds_its_key(server: TestServer, http: httpx.AsyncClient) -> None:
     item_id = await item_that_is(server, http, "cancelled", key="k")
     other = await item_that_is(server, http, "pending", key="k", item=2)
@@ -195,6 +199,7 @@ WRONG: Final[list[tuple[dict[str, Any], str]]] = [
 ]
 
 
+@pytest.mark.protocol("5.59", "5.113")
 async def test_a_patch_with_a_wrong_member_changes_nothing(server: TestServer, http: httpx.AsyncClient) -> None:
     item_id = await item_that_is(server, http, "pending")
     before = (await http.get(f"/demo/items/{item_id}")).json()

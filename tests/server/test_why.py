@@ -71,24 +71,28 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         yield Scene(server, http, clock, stack)
 
 
+@pytest.mark.protocol("5.16")
 async def test_it_is_due_later(scene: Scene) -> None:
     item_id = await scene.post(delayMs=90_000)
     assert ("not-due", "it is due in 90 s") in await scene.reasons(item_id)
     assert (await scene.why(item_id))["ahead"] == 0
 
 
+@pytest.mark.protocol("5.16")
 async def test_it_failed_and_waits_for_its_next_try(scene: Scene) -> None:
     item_id = await scene.post()
     await scene.fail(item_id, retryable=True)
     assert ("not-due", "it is due in 60 s, after attempt 1") in await scene.reasons(item_id)
 
 
+@pytest.mark.protocol("5.17")
 async def test_the_queue_is_paused(scene: Scene) -> None:
     item_id = await scene.post()
     await scene.http.post("/pause")
     assert [code for code, _ in await scene.reasons(item_id)] == ["paused", "no-worker"]
 
 
+@pytest.mark.protocol("5.18")
 async def test_others_come_first(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     await scene.post(priority=1)
     await scene.post()
@@ -102,11 +106,13 @@ async def test_others_come_first(scene: Scene, monkeypatch: pytest.MonkeyPatch) 
     }
 
 
+@pytest.mark.protocol("5.19")
 async def test_no_worker_is_there(scene: Scene) -> None:
     item_id = await scene.post()
     assert await scene.reasons(item_id) == [("no-worker", "no worker is connected")]
 
 
+@pytest.mark.protocol("5.105")
 async def test_the_workers_have_not_claimed_yet(scene: Scene) -> None:
     item_id = await scene.post()
     await scene.worker("box-7")
@@ -115,6 +121,7 @@ async def test_the_workers_have_not_claimed_yet(scene: Scene) -> None:
     assert message == "workers are connected, and none has claimed yet: box-7"
 
 
+@pytest.mark.protocol("5.20")
 async def test_no_claim_matches(scene: Scene) -> None:
     item_id = await scene.post({"format": "jpg", "size": {"width": 64}})
     worker = await scene.worker()
@@ -124,6 +131,7 @@ async def test_no_claim_matches(scene: Scene) -> None:
     assert await scene.reasons(item_id) == [("no-match", 'no claim matches: box-1 asks for {"$gt":99} at /size/width')]
 
 
+@pytest.mark.protocol("5.20")
 async def test_a_claim_that_was_answered_with_empty_is_remembered(scene: Scene) -> None:
     item_id = await scene.post({"format": "jpg"})
     worker = await scene.worker()
@@ -136,6 +144,7 @@ async def test_a_claim_that_was_answered_with_empty_is_remembered(scene: Scene) 
     worker.cut()
 
 
+@pytest.mark.protocol("5.21", "5.105")
 async def test_all_that_match_hold_work(scene: Scene) -> None:
     worker = await scene.worker()
     worker.say({"claim": {}})
@@ -150,6 +159,7 @@ async def test_all_that_match_hold_work(scene: Scene) -> None:
     assert codes == ["ahead", "no-worker"]
 
 
+@pytest.mark.protocol("5.22")
 async def test_it_is_held(scene: Scene) -> None:
     item_id = await scene.post()
     worker = await scene.worker()
@@ -161,6 +171,7 @@ async def test_it_is_held(scene: Scene) -> None:
     assert answer == {"waiting": False, "reasons": [{"code": "held", "message": message}], "ahead": 0}
 
 
+@pytest.mark.protocol("5.91")
 @pytest.mark.parametrize("how", ["finished", "failed", "cancelled", "expired"])
 async def test_it_has_ended(scene: Scene, how: str) -> None:
     item_id = await scene.post(ttlMs=5_000)
@@ -186,6 +197,7 @@ async def test_a_waiting_request_is_a_worker_too(scene: Scene, monkeypatch: pyte
     assert [code for code, _ in await scene.reasons(item_id)] == ["no-match"]
 
 
+@pytest.mark.protocol("5.107")
 async def test_more_than_are_counted_are_at_least_so_many(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leaseway_server.web.why.MOST_AHEAD", 2)
     monkeypatch.setattr(core, "MOST_AHEAD", 2)

@@ -55,6 +55,7 @@ async def test_a_socket_that_said_nothing_is_there_and_a_monitor_is_not(server: 
         ]
 
 
+@pytest.mark.protocol("5.43", "5.84")
 async def test_what_a_worker_said_waits_for_and_holds(server: TestServer) -> None:
     engine = server.engine("demo")
     clock = server.running._clock
@@ -112,6 +113,7 @@ async def test_what_is_told_of_one_socket_is_bounded(server: TestServer, monkeyp
         assert [len(each["holds"]) for each in await connected(server)] == [2, 0, 0]
 
 
+@pytest.mark.protocol("4.80")
 async def test_a_greeting_that_is_refused_is_not_told(server: TestServer) -> None:
     async with work(server) as socket:
         await socket.ask({"hello": {"worker": "box-1", "labels": {"a": 1}}})

@@ -132,6 +132,7 @@ async def test_a_page_ends_with_the_item_that_makes_it_long(
     assert len(await listed(sqlite, Filter(), 5)) == 5
 
 
+@pytest.mark.protocol("5.95")
 async def test_few_among_many_are_found_in_bounded_pages(sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "LOOKED_AT", 10)
     await fill(sqlite, [item("processing"), *[item()] * 25])
@@ -147,6 +148,7 @@ async def test_few_among_many_are_found_in_bounded_pages(sqlite: SqliteStore, mo
     assert sizes == [0, 0, 1]
 
 
+@pytest.mark.protocol("5.99")
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_a_cursor_that_was_not_given_out_is_known(kind: str, sqlite: SqliteStore) -> None:
     store: Store = sqlite if kind == "sqlite" else MemoryStore(Disk(), lambda: NOW)
@@ -166,6 +168,7 @@ async def test_a_cursor_outlives_its_item(sqlite: SqliteStore) -> None:
     assert len(rest.items) == 2
 
 
+@pytest.mark.protocol("5.97")
 async def test_what_is_posted_meanwhile_is_on_no_later_page(sqlite: SqliteStore) -> None:
     await fill(sqlite, [item(), item()])
     page = await sqlite.page(Filter(), "", 1, NOW, results=True)

@@ -110,6 +110,7 @@ async def test_attempts_are_replaced_forgotten_and_read_in_their_order(store: Sq
         assert len((await turn.read_attempts([one]))[one.id]) == 2
 
 
+@pytest.mark.protocol("5.110")
 async def test_of_very_many_attempts_the_newest_are_read(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     (item,) = await ended(store, {"status": "dead"})
     monkeypatch.setattr(turn_module, "ATTEMPT_CHARACTERS", 3 * 110)
@@ -121,6 +122,7 @@ async def test_of_very_many_attempts_the_newest_are_read(store: SqliteStore, mon
 # ── Retention ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("3.20")
 async def test_what_outstayed_is_found_by_its_own_clock_and_in_its_order(store: SqliteStore) -> None:
     items = await ended(
         store,

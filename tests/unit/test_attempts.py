@@ -40,6 +40,7 @@ ENDED: list[tuple[str, Item, Event, int, str, str]] = [
 ]
 
 
+@pytest.mark.protocol("5.14")
 @pytest.mark.parametrize(
     ("item", "event", "now", "ending", "error"), [row[1:] for row in ENDED], ids=[r[0] for r in ENDED]
 )
@@ -57,6 +58,7 @@ DISPROVED: list[tuple[str, Item, Event]] = [
 ]
 
 
+@pytest.mark.protocol("5.15")
 @pytest.mark.parametrize(("item", "event"), [row[1:] for row in DISPROVED], ids=[row[0] for row in DISPROVED])
 def test_an_attempt_that_was_not_over_after_all_is_forgotten(item: Item, event: Event) -> None:
     changed = after(item, event)

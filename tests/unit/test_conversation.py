@@ -336,6 +336,7 @@ def test_a_hello_that_is_wrong_changes_nothing(open_talk: Callable[[], Talk], he
     assert talk.session.greeting == Greeting()
 
 
+@pytest.mark.protocol("4.80")
 @both
 def test_labels_are_bounded(open_talk: Callable[[], Talk]) -> None:
     talk = open_talk()

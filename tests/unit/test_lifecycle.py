@@ -433,10 +433,12 @@ def test_what_is_open_takes_no_retry(item: Item) -> None:
     assert refused(item, Retry()).reason == "state"
 
 
+@pytest.mark.protocol("5.30")
 def test_what_a_worker_holds_is_not_adjusted() -> None:
     assert refused(held(), Adjust(priority=1)).reason == "state"
 
 
+@pytest.mark.protocol("1.67")
 @pytest.mark.parametrize("adjust", [Adjust(priority=0), Adjust(due_at=NOW), Adjust(0, NOW - 1), Adjust(due_at=LATER)])
 def test_an_adjustment_to_what_is_so_already_changes_nothing(adjust: Adjust) -> None:
     """What is due keeps its place, whatever time that has passed is asked for."""
@@ -444,6 +446,7 @@ def test_an_adjustment_to_what_is_so_already_changes_nothing(adjust: Adjust) -> 
     assert after(item, adjust) is item
 
 
+@pytest.mark.protocol("5.59")
 @pytest.mark.parametrize("due_at", [LATER + 5, LATER + 6])
 def test_nobody_adjusts_a_due_time_to_the_end_of_life_or_past_it(due_at: int) -> None:
     with pytest.raises(BadMessage) as refusal:

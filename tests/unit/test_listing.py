@@ -16,6 +16,7 @@ def test_each_member_is_a_text_or_an_array_of_texts() -> None:
     assert parse_filter({}) == Filter()
 
 
+@pytest.mark.protocol("5.92", "5.100")
 @pytest.mark.parametrize("name", ["status", "label", "postedBy", "key"])
 @pytest.mark.parametrize(
     "value", [None, 1, -1, True, {}, [], [None], [[]], ["x" * 201], "x" * 201, "a\nb", ["ok"] * (MOST_VALUES + 1)]
@@ -33,6 +34,7 @@ def test_a_value_that_there_is_not_is_refused(name: str, value: str) -> None:
     assert refused.value.problems[0].path == ""
 
 
+@pytest.mark.protocol("5.98", "5.99")
 @pytest.mark.parametrize("name", ["state", "Status", "posted_by", "", "status ", "x" * 5_000, "a/b"])
 def test_an_unknown_member_is_refused_and_named(name: str) -> None:
     with pytest.raises(BadMessage, match="known are status, label, postedBy, key") as refused:

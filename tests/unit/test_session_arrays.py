@@ -26,6 +26,7 @@ def talk_on() -> Talk:
     return Talk(WorkSession(QUEUE, SOCKET, "box", lambda: 0.25, Allowance(Allowances(9), "box")), "work")
 
 
+@pytest.mark.protocol("4.76")
 @verbs
 def test_each_member_is_answered_by_itself_in_order_and_with_its_index(verb: str) -> None:
     talk = talk_on()
@@ -41,6 +42,7 @@ def test_each_member_is_answered_by_itself_in_order_and_with_its_index(verb: str
     assert {ack["type"] for ack in heard} == {f"{verb}-ack"}
 
 
+@pytest.mark.protocol("4.81")
 @pytest.mark.parametrize(
     ("bad", "code", "path", "named"),
     [
@@ -74,6 +76,7 @@ def test_one_bad_member_harms_no_other(bad: Json, code: str, path: str, named: s
     assert (error["code"], error["errors"][0]["path"], error["id"]) == (code, path, named)
 
 
+@pytest.mark.protocol("4.75")
 @verbs
 @pytest.mark.parametrize(("members", "code"), [(0, "bad-message"), (4, "limit")])
 def test_an_array_has_a_member_and_not_too_many(verb: str, members: int, code: str) -> None:

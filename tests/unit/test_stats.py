@@ -4,6 +4,7 @@ import asyncio
 from itertools import pairwise
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ async def test_what_did_not_change_is_not_told() -> None:
     stats.hide(viewer)
 
 
+@pytest.mark.protocol("3.34")
 @given(st.lists(st.tuples(st.integers(0, 700), st.booleans(), st.booleans()), max_size=30))
 def test_a_viewer_is_told_at_most_twice_a_second_and_the_last_state_in_the_end(
     story: list[tuple[int, bool, bool]],

@@ -38,6 +38,7 @@ def cancels(monitor: Monitor, item: Item | None) -> tuple[bool, str | None, str 
     return ack["accepted"], ack["status"], ack.get("reason")
 
 
+@pytest.mark.protocol("3.33", "3.42")
 @pytest.mark.parametrize(
     ("item", "answer"),
     [
@@ -55,6 +56,7 @@ def test_a_cancel_is_answered_by_what_became_of_the_item(
     assert cancels(Monitor(), item) == answer
 
 
+@pytest.mark.protocol("3.32", "3.42")
 @pytest.mark.parametrize(
     ("queue", "rights", "user", "posted_by", "answer"),
     [
@@ -115,6 +117,7 @@ def test_a_member_that_is_no_id_harms_no_other(bad: Json) -> None:
 # ── Stats ──
 
 
+@pytest.mark.protocol("3.34")
 async def test_the_figures_come_at_once_and_then_when_they_change() -> None:
     monitor = Monitor()
     assert monitor.says({"stats": True, "ref": "s"}) == []
@@ -149,6 +152,7 @@ async def test_figures_that_wait_are_not_told_to_who_wants_them_no_more() -> Non
     assert len(monitor.stats) == 0
 
 
+@pytest.mark.protocol("3.35")
 async def test_where_each_sees_only_its_own_the_figures_are_for_administrators() -> None:
     for rights in (["fetch"], ["fetch", "post", "work"]):
         monitor = Monitor(OWN, rights)

@@ -20,6 +20,7 @@ def root() -> Monitor:
     return Monitor(rights=["fetch", "post", "work", "admin"], user="root")
 
 
+@pytest.mark.protocol("3.30")
 def test_mine_is_in_place_before_the_first_view_is_read() -> None:
     monitor = Monitor()
     exchange = monitor.asks({"subscribe": {"mine": True}, "ref": 1})
@@ -76,6 +77,7 @@ def test_a_part_that_could_not_be_read_says_so_and_changes_are_told_all_the_same
     assert told(monitor.sees()) == [(ID, 2)]
 
 
+@pytest.mark.protocol("3.21")
 def test_all_tells_of_everybodys_and_stamps_nothing() -> None:
     monitor = root()
     exchange = monitor.asks({"subscribe": {"all": True}})
@@ -99,6 +101,7 @@ def test_an_end_that_a_producer_is_told_is_known_though_all_is_watched_too(first
     assert told(monitor.read(frames))[-2:] == [(ID, 3), (OTHER, 3)]
 
 
+@pytest.mark.protocol("3.41")
 def test_unfollowed_it_is_not_told_of_any_more_but_what_is_named_is() -> None:
     monitor = Monitor()
     monitor.subscribes(pending())
@@ -133,6 +136,7 @@ def test_an_id_that_is_not_named_any_more_is_still_followed() -> None:
     assert told(monitor.sees()) == [(ID, 2)], "the last state is always told"
 
 
+@pytest.mark.protocol("3.41")
 def test_of_all_and_mine_each_is_taken_back_by_itself() -> None:
     monitor = Monitor(rights=["fetch", "admin"])
     monitor.settle(monitor.asks({"subscribe": {"all": True}}), Followed())
@@ -151,6 +155,7 @@ def test_a_post_is_answered_before_its_first_view() -> None:
     assert [message["type"] for message in monitor.sees()] == ["posted", "status"]
 
 
+@pytest.mark.protocol("3.40")
 def test_what_is_followed_uses_no_subscriptions_up_and_is_kept_only_while_it_waits() -> None:
     monitor = Monitor(Queue("demo", POLICY, limits=Limits(subscriptions=1)))
     monitor.settle(monitor.asks({"subscribe": {"mine": True}}), Followed())
@@ -168,11 +173,13 @@ def test_where_each_sees_only_its_own_mine_is_all_that_there_is() -> None:
     assert told(monitor.sees()) == [(ID, 1), (THIRD, 2)]
 
 
+@pytest.mark.protocol("3.38")
 @pytest.mark.parametrize("verb", ["subscribe", "unsubscribe"])
 def test_nobody_in_particular_has_nothing_of_its_own(verb: str) -> None:
     assert Monitor(user="").refused({verb: {"mine": True}}) == ("not-allowed", "/mine", None)
 
 
+@pytest.mark.protocol("3.31")
 @pytest.mark.parametrize("verb", ["subscribe", "unsubscribe"])
 def test_all_is_for_administrators(verb: str) -> None:
     monitor = Monitor(rights=["fetch", "post", "work"])

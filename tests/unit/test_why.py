@@ -35,6 +35,7 @@ OTHER: Final = Worker("box-3", asks({"format": "png"}), holds=0)
 NEW: Final = Worker("box-4", None, holds=0)
 
 
+@pytest.mark.protocol("5.105", "5.106")
 @pytest.mark.parametrize(
     ("workers", "asked", "found"),
     [
@@ -57,6 +58,7 @@ def test_what_workers_have_to_do_with_it(workers: list[Worker], asked: list[Crit
     assert codes(pending(), replace(QUIET, workers=workers, asked=asked)) == found
 
 
+@pytest.mark.protocol("5.104")
 def test_all_reasons_that_hold_are_told() -> None:
     later = replace(pending(), ready=0, due_at=NOW + 90_000, attempts=2)
     facts = replace(QUIET, paused=True, ahead=3, workers=[OTHER])
@@ -81,12 +83,14 @@ def test_what_was_seen_to_be_due_stays_so() -> None:
     assert codes(replace(pending(), ready=1, due_at=NOW + 5), replace(QUIET, asked=[asks(None)])) == []
 
 
+@pytest.mark.protocol("5.107")
 def test_how_many_come_first() -> None:
     facts = replace(QUIET, asked=[asks(None)])
     assert message(pending(), replace(facts, ahead=7)).startswith("7 ready items come first")
     assert message(pending(), replace(facts, ahead=MOST_AHEAD)).startswith("at least 10000 ready items")
 
 
+@pytest.mark.protocol("5.20")
 @pytest.mark.parametrize(
     ("criteria", "value", "told"),
     [
@@ -126,6 +130,7 @@ def test_long_names_and_criteria_are_cut() -> None:
     assert busy == "each worker whose claim matches holds work: box-0, box-1, box-2 and 2 more"
 
 
+@pytest.mark.protocol("5.22")
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -148,6 +153,7 @@ def test_who_holds_it(changes: dict[str, Any], told: str) -> None:
     assert told in message(item, QUIET)
 
 
+@pytest.mark.protocol("5.91")
 @pytest.mark.parametrize("status", ["finished", "failed", "dead", "cancelled", "expired"])
 def test_how_it_ended(status: Any) -> None:
     item = replace(pending(), status=status, ready=0, finished_at=NOW - 7_200_000, attempts=3)
