@@ -31,6 +31,7 @@ from leaseway_server.core.jsontext import DEEPEST, HIGHEST_INTEGER, LOWEST_INTEG
 from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.limits import ServerLimits
 from leaseway_server.core.queue import META_LIMIT, RECORD_LIMIT, Limits, Queue
+from leaseway_server.core.retention import DAY, HOUR, Keep
 from support.browser import open_tab
 from support.server import TestServer, running_server
 from support.wire import check_http
@@ -303,6 +304,28 @@ async def tokens(snippet: Snippet, folder: Path) -> None:
                 await again.recv()
 
 
+@run
+async def look_after(snippet: Snippet, folder: Path) -> None:
+    """The commands find a dead item, tell of it, have it tried again, and pause; their comments' undo that."""
+    async with running_server(folder) as server, httpx.AsyncClient(base_url=server.base_url) as http:
+        item_id = (await http.post("/demo/items", json={"item": 1, "maxAttempts": 1})).json()["id"]
+        await http.post("/demo/claim", json={})
+        await http.post("/demo/fail", json={"id": item_id, "attempts": 1, "error": {"message": "no"}})
+
+        async def after(commands: list[str]) -> tuple[str, str, bool]:
+            """What the commands print, the item's status then, and whether the queue is paused."""
+            text = "\n".join(commands).replace(" ID", f" {item_id}")
+            output = await shell(text, folder, LEASEWAY_URL=f"{server.base_url}/demo")
+            view, facts = (await http.get(f"/demo/items/{item_id}")).json(), (await http.get("/demo")).json()
+            return output, view["status"], facts["paused"]
+
+        output, status, paused = await after(snippet.commands)
+        assert re.search(rf"^{item_id} .*dead", output, re.MULTILINE), output
+        assert (status, paused) == ("pending", True)
+        undo = [line.rpartition(": ")[2] for line in snippet.lines if ": leaseway" in line]
+        assert (await after(undo))[1:] == ("cancelled", False)
+
+
 # ── What no block shows ──
 
 
@@ -340,6 +363,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "integers": "−2⁶³ to 2⁶⁴−1",
         "waiting for an answer (`waitMs`)": f"{limits.wait_ms // 60_000} minutes",
         "items in one claim, messages in a batch": f"{limits.batch:,}",
+        "items in one post": f"{limits.bulk_items:,}",
         "items that one socket watches": f"{limits.subscriptions:,}",
         "items that wait in a queue": f"{Queue('demo').max_pending:,}",
         "open connections of one address, or with one token": f"{server.connections_per_address:,}",
@@ -348,6 +372,8 @@ def test_the_limits_are_those_of_the_code() -> None:
     }
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", README, re.MULTILINE))
     assert {name: rows[name].partition(";")[0].partition(".")[0] for name in told} == told
+    whole, array = limits.bulk_bytes // KiB**2, limits.message_bytes // KiB**2
+    assert f"NDJSON has at most {whole} MiB, an array {array} MiB" in rows["items in one post"]
     assert (LOWEST_INTEGER, HIGHEST_INTEGER, limits.count) == (-(2**63), 2**64 - 1, limits.batch)
     assert server.connections_per_token == server.connections_per_address
     assert TICKET_LIFE == 30_000
@@ -363,6 +389,11 @@ def test_the_durations_are_those_of_the_code() -> None:
     assert f"workers have {server.resume_grace // 1000} s to come back" in README
     assert policy.backoff.delays == (30_000, 120_000, 480_000, 1_920_000)
     assert "after 30 s, 2 min, 8 min and 32 min" in README
+    keep = Keep()
+    assert (keep.fetched, keep.finished, keep.cancelled, keep.failed) == (HOUR, 7 * DAY, DAY, 90 * DAY)
+    assert (keep.expired, keep.dead) == (keep.cancelled, keep.failed)
+    assert "finished ones an hour after their producer saw the end, or a week after it" in README
+    assert "cancelled and expired ones after a day, failed and dead ones after 90 days" in README
     assert (policy.max_attempts, policy.max_losses) == (5, 5)
     assert "After five failed tries, or after it has taken five workers down" in README
 

@@ -158,6 +158,7 @@ async def test_all_shows_an_administrator_what_is_open_and_then_every_change(tmp
         assert await statuses(mine, 2) == [(anns, "finished"), (ended, "finished")], "no end was fetched by `all`"
 
 
+@pytest.mark.protocol("3.40")
 async def test_a_deaf_monitor_of_all_costs_the_newest_view_of_each_and_hears_the_last(tmp_path: Path) -> None:
     async with scene(tmp_path) as on:
         deaf, worker = await on.monitor("root", buffer=4_096), await on.worker()

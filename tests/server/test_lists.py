@@ -113,6 +113,10 @@ async def test_a_list_is_filtered(http: httpx.AsyncClient, clock: ManualClock) -
     assert await listed(http, "key=k") == []
     clock.advance(5_000)
     assert await listed(http, "label=scheduled") == []
+    one, other = await post(http, key="k"), await post(http, key="l")
+    await post(http, key="m")
+    assert await listed(http, "key=k") == [one]
+    assert await listed(http, "key=k&key=l&key=n") == [other, one]
 
 
 @pytest.mark.protocol("3.21")
