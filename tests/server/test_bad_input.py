@@ -42,9 +42,6 @@ TAKEN: Final[Mapping[str, Callable[[str, str, Mutant], bool]]] = {
         says in ("subscribe", "unsubscribe")
         and (it.place == (says, 0) or (it.place == (says,) and isinstance(it.value, list) and len(it.value) <= 10_000))
     ),
-    "who connects is not kept yet": lambda door, _says, it: (
-        it.pointer in ("/hello/client", "/hello/labels") or (door, it.pointer) == ("monitor", "/hello/cancel")
-    ),
 }
 
 

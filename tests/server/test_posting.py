@@ -267,7 +267,7 @@ KEYS: Final = {
 @pytest.mark.parametrize("name", KEYS)
 async def test_what_can_be_a_key_in_the_header(server: TestServer, http: httpx.AsyncClient, name: str) -> None:
     header, status = KEYS[name]
-    plain = request("POST /demo/items", "x", "Content-Type: application/json", "Content-Length: 10", "Key: x")
+    plain = request("POST /demo/items", "localhost", "Content-Type: application/json", "Content-Length: 10", "Key: x")
     answered = await exchange(int(server.base_url.rpartition(":")[2]), plain.replace(b"Key: x", header) + b'{"item":1}')
     assert answered.status == status
     keys = [message["item"] for message in (await http.post("/demo/claim", json={"count": 9})).json()[:-1]]

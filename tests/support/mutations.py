@@ -87,7 +87,7 @@ def client_schemas(socket: str) -> Mapping[str, str]:
 def request_bodies() -> Mapping[str, tuple[str, str]]:
     """By schema, the method and path of each request that has a body: its title says them."""
     titles = {name: wire(name).get("title", "") for name in wire_names() if name.startswith("http-")}
-    found = {name: re.match(r"The body of ([A-Z]+) (/\S+)", title) for name, title in titles.items()}
+    found = {name: re.match(r"The body of ([A-Z]+) (/[^\s,]+)", title) for name, title in titles.items()}
     return {name: (match[1], match[2]) for name, match in found.items() if match}
 
 

@@ -89,6 +89,7 @@ def identify(site: Site, scope: Scope) -> Caller:
         if isinstance(refused, Unauthorized):
             site.failures.failed(address, now)
         site.refused_access.audit(address=address, queue="", right=None, reason=refused.code)
+        scope[AUDITED] = True
         raise
     return caller
 
@@ -114,6 +115,7 @@ def admit_operator(site: Site, scope: Scope) -> None:
     except Refused as refused:
         said = {"address": address, "reason": refused.code, "user": caller.user}
         site.refused_access.audit(queue="_metrics", right="admin", **said)
+        scope[AUDITED] = True
         raise
 
 
