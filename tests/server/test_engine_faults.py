@@ -53,7 +53,8 @@ def state(bench: Bench) -> tuple[object, ...]:
     engine = bench.engine
     leases = {item_id: (lease.holder, lease.ends) for item_id, lease in engine._leases._leases.items()}
     waiting = [(ask, each.number, each.left) for ask, each in engine._dispatch._by_ask.items()]
-    return leases, sorted(waiting, key=lambda each: each[1]), engine._minima.due, engine._minima.expiry
+    minima = engine._deadlines.minima
+    return leases, sorted(waiting, key=lambda each: each[1]), minima.due, minima.expiry
 
 
 async def test_a_turn_without_space_changes_nothing_and_is_refused(bench: Bench, quiet: None) -> None:

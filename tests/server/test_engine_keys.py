@@ -162,7 +162,7 @@ async def test_a_key_that_passed_is_let_go_by_itself(bench: Bench) -> None:
     await bench.engine.step()
     item = await bench.read(first.item.id)
     assert (item.held, item.rev) == (0, rev + 1), "nobody is told of it"
-    assert bench.engine._minima.key == 0
+    assert bench.engine._deadlines.minima.key == 0
 
 
 async def test_a_sweep_goes_on_where_it_stopped_and_over_a_restart(
@@ -178,7 +178,7 @@ async def test_a_sweep_goes_on_where_it_stopped_and_over_a_restart(
     for left in (3, 1, 0):
         await bench.engine.step()
         assert sum([await held(bench, item_id) for item_id in items]) <= left
-    assert bench.engine._minima.key == 0
+    assert bench.engine._deadlines.minima.key == 0
 
 
 async def test_a_window_of_zero_holds_it_to_the_end(bench: Bench) -> None:

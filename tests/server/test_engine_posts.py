@@ -11,7 +11,7 @@ from leaseway_server.core.errors import BadMessage, Conflict, LimitReached
 from leaseway_server.core.events import Adjust, Cancel, Progress, Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.core.watch import View
-from leaseway_server.runtime.engine import TURN_BYTES
+from leaseway_server.runtime.submission import TURN_BYTES
 from support.bench import Bench, claim, open_bench
 from support.clock import START
 from support.posting import array, keyed, posted, posted_all, refusal

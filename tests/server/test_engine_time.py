@@ -29,7 +29,7 @@ from leaseway_server.core.model import HTTP, NOBODY, NewItem
 from leaseway_server.core.watch import View
 from leaseway_server.runtime import hand_out as hand_out_module
 from leaseway_server.runtime import turn as turn_module
-from leaseway_server.runtime.engine import TICK_MS
+from leaseway_server.runtime.deadlines import TICK_MS
 from support.bench import GRACE, PATIENCE, Bench, claim, open_bench, refused
 from support.clock import START
 from support.model import LEASE, POLICY

@@ -25,7 +25,7 @@ from leaseway_server.core.model import Item
 from leaseway_server.core.policy import Policy
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.retention import Keep
-from leaseway_server.runtime import engine, followed, retention, turn
+from leaseway_server.runtime import deadlines, followed, retention, submission, turn
 from leaseway_server.store.sqlite import files
 from support.clock import ManualClock
 from support.journal import Journal
@@ -67,9 +67,9 @@ class Driver(RuleBasedStateMachine):
         patch = pytest.MonkeyPatch()
         self._leave.callback(patch.undo)
         patch.setattr(turn, "SLICE", setting.slice)
-        patch.setattr(engine, "SLICE", setting.slice)
+        patch.setattr(deadlines, "SLICE", setting.slice)
         patch.setattr(retention, "SLICE", setting.slice)
-        patch.setattr(engine, "TURN_COMMANDS", setting.commands)
+        patch.setattr(submission, "TURN_COMMANDS", setting.commands)
         patch.setattr(effects, "CHURN", setting.churn)
         patch.setattr(followed, "PAGE", setting.slice)
         patch.setattr(files, "WAL_BYTES", 0)

@@ -1,4 +1,4 @@
-"""What one monitor socket watches, and what it has still to be told: of each item only the newest view (PROTOCOL.md §3).
+"""What one monitor socket watches, and what it has still to be told (PROTOCOL.md §3): of each item the newest view.
 
 Who watches what over all sockets is the hub's.
 """
