@@ -1,8 +1,6 @@
 """The engine, turn by turn: what a turn does, in which order, and how far it looks."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -26,17 +24,9 @@ from leaseway_server.core.events import Cancel, Progress, Release, Renew, Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime import hand_out as hand_out_module
 from leaseway_server.runtime import submission as submission_module
-from support.bench import Bench, claim, open_bench
+from support.bench import Bench, claim
 from support.clock import START
 from support.model import LEASE
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
-        yield bench
-
 
 # ── What a turn does ────────────────────────────────────────────────────────────────────────────────────────────
 

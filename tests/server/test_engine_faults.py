@@ -1,8 +1,5 @@
 """What the engine does when its store fails it: nothing is lost or done twice, nobody is told a falsehood."""
 
-import logging
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,25 +22,9 @@ from leaseway_server.core.errors import StoreFull, StoreLost
 from leaseway_server.core.events import Cancel, Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime.engine import RETRY_MS
-from support.bench import Bench, claim, open_bench, refused
+from support.bench import Bench, claim, refused
 from support.faulty_store import GUILTY
 from support.model import LEASE
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
-        yield bench
-
-
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    """Faults that a test asks for need no tracebacks."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
 
 # ── When there is no space ──────────────────────────────────────────────────────────────────────────────────────
 

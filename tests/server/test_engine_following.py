@@ -1,8 +1,5 @@
 """Reading what a monitor follows, on either store: page by page, bounded, and without a gap to the changes."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from leaseway_server.core.commands import BEYOND, Change, Changed, Failed, Followed, Post, Posted, ReadFollowed
@@ -11,15 +8,8 @@ from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.watch import ALL, View
 from leaseway_server.runtime import followed as followed_module
 from leaseway_server.runtime import submission as submission_module
-from support.bench import Bench, claim, open_bench
+from support.bench import Bench, claim
 from support.model import LEASE
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
-        yield bench
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Keys, turn by turn, on either store: what is a duplicate, what a conflict, and when a key is free."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,7 @@ from leaseway_server.core.events import Cancel, Result, Retry
 from leaseway_server.core.keys import GRAIN
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime import turn as turn_module
-from support.bench import Bench, claim, open_bench
+from support.bench import Bench, claim
 from support.model import POLICY
 from support.posting import array, keyed, one, posted, posted_all, refusal
 
@@ -22,12 +20,10 @@ EQUAL = '{"b":[1.0,2],"a":null}'
 SAME = '{"a":null,"b":[1,2.0]}'
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store, with a short window."""
-    async with open_bench(request.param, tmp_path) as bench:
-        configure(bench)
-        yield bench
+@pytest.fixture(autouse=True)
+def short_window(bench: Bench) -> None:
+    """The keys of a bench are held for a short time."""
+    configure(bench)
 
 
 def configure(bench: Bench, *, window: int = WINDOW, own_only: bool = False) -> None:
