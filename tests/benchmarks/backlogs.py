@@ -28,9 +28,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This is started 
 from benchmarks.whole_way import pin, process
 from leaseway_server.config import load_config
 from leaseway_server.core.jsontext import write
-from leaseway_server.core.lifecycle import Policy, create
+from leaseway_server.core.lifecycle import create
 from leaseway_server.core.match import texts_of
 from leaseway_server.core.model import Item, NewItem
+from leaseway_server.core.policy import Policy
 from leaseway_server.store.sqlite.store import SqliteStore
 from leaseway_server.store.sqlite.turn import COLUMNS
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from docs.snippets import shell, snippets
 from leaseway_server.core.model import TERMINAL
-from leaseway_server.runtime.engine import TURN_COMMANDS
+from leaseway_server.runtime.submission import TURN_COMMANDS
 from leaseway_server.web.meters import SIZES, Cause, Door
 from leaseway_server.web.socket import MOST_BYTES
 from support.server import running_server

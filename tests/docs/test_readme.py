@@ -28,8 +28,8 @@ from leaseway import Client, Forbidden
 from leaseway_server.config import ServerConfig, load_config
 from leaseway_server.core.access import TICKET_LIFE, Grants
 from leaseway_server.core.jsontext import DEEPEST, HIGHEST_INTEGER, LOWEST_INTEGER
-from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.limits import ServerLimits
+from leaseway_server.core.policy import Policy
 from leaseway_server.core.queue import META_LIMIT, RECORD_LIMIT, Limits, Queue
 from leaseway_server.core.retention import DAY, HOUR, Keep
 from support.browser import open_tab

@@ -230,7 +230,7 @@ def test_the_file_is_in_caddys_own_style() -> None:
 
 def test_caddy_leaves_an_idle_connection_before_the_server_does() -> None:
     assert "keepalive 3s" in CADDYFILE.read_text()
-    assert uvicorn.Config("app").timeout_keep_alive > 3
+    assert uvicorn.Config("app", log_config=None).timeout_keep_alive > 3
 
 
 def test_the_upstream_is_where_the_server_listens_by_itself() -> None:

@@ -1,8 +1,6 @@
 """The engine, turn by turn: what a turn does, in which order, and how far it looks."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -24,19 +22,11 @@ from leaseway_server.core.commands import (
 )
 from leaseway_server.core.events import Cancel, Progress, Release, Renew, Result
 from leaseway_server.core.model import NewItem
-from leaseway_server.runtime import engine as engine_module
 from leaseway_server.runtime import hand_out as hand_out_module
-from support.bench import Bench, claim, open_bench
+from leaseway_server.runtime import submission as submission_module
+from support.bench import Bench, claim
 from support.clock import START
 from support.model import LEASE
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
-        yield bench
-
 
 # ── What a turn does ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,12 +228,12 @@ async def test_turns_of_progress_and_renewals_alone_may_be_lost_with_the_power(b
 
 
 async def test_a_turn_is_bounded_in_number_and_bytes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "TURN_COMMANDS", 3)
+    monkeypatch.setattr(submission_module, "TURN_COMMANDS", 3)
     said = [bench.say(Post(NewItem("1"))) for _ in range(7)]
     for expected in (3, 6, 7):
         await bench.engine.step()
         assert sum(map(len, said)) == expected
-    monkeypatch.setattr(engine_module, "TURN_BYTES", 10)
+    monkeypatch.setattr(submission_module, "TURN_BYTES", 10)
     said = [bench.say(Post(NewItem("12345678"))) for _ in range(3)]
     for expected in (2, 3):
         await bench.engine.step()

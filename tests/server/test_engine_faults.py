@@ -1,8 +1,5 @@
 """What the engine does when its store fails it: nothing is lost or done twice, nobody is told a falsehood."""
 
-import logging
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,25 +22,9 @@ from leaseway_server.core.errors import StoreFull, StoreLost
 from leaseway_server.core.events import Cancel, Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime.engine import RETRY_MS
-from support.bench import Bench, claim, open_bench, refused
+from support.bench import Bench, claim, refused
 from support.faulty_store import GUILTY
 from support.model import LEASE
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
-        yield bench
-
-
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    """Faults that a test asks for need no tracebacks."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
 
 # ── When there is no space ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -53,7 +34,8 @@ def state(bench: Bench) -> tuple[object, ...]:
     engine = bench.engine
     leases = {item_id: (lease.holder, lease.ends) for item_id, lease in engine._leases._leases.items()}
     waiting = [(ask, each.number, each.left) for ask, each in engine._dispatch._by_ask.items()]
-    return leases, sorted(waiting, key=lambda each: each[1]), engine._minima.due, engine._minima.expiry
+    minima = engine._deadlines.minima
+    return leases, sorted(waiting, key=lambda each: each[1]), minima.due, minima.expiry
 
 
 async def test_a_turn_without_space_changes_nothing_and_is_refused(bench: Bench, quiet: None) -> None:

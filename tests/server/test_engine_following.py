@@ -1,25 +1,15 @@
 """Reading what a monitor follows, on either store: page by page, bounded, and without a gap to the changes."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from leaseway_server.core.commands import BEYOND, Change, Changed, Failed, Followed, Post, Posted, ReadFollowed
 from leaseway_server.core.events import Cancel, Result
 from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.watch import ALL, View
-from leaseway_server.runtime import engine as engine_module
 from leaseway_server.runtime import followed as followed_module
-from support.bench import Bench, claim, open_bench
+from leaseway_server.runtime import submission as submission_module
+from support.bench import Bench, claim
 from support.model import LEASE
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
-        yield bench
 
 
 @pytest.fixture
@@ -134,7 +124,7 @@ async def test_a_turn_takes_few_such_commands(bench: Bench) -> None:
     outcomes = [bench.say(ReadFollowed("ann")) for _ in range(20)]
     await bench.engine.step()
     answered = sum(map(len, outcomes))
-    assert 0 < answered <= engine_module.TURN_BYTES // (followed_module.PAGE * engine_module.ID_BYTES) + 1
+    assert 0 < answered <= submission_module.TURN_BYTES // (followed_module.PAGE * submission_module.ID_BYTES) + 1
     while bench.engine._waiting:
         await bench.engine.step()
     assert all(len(each) == 1 for each in outcomes)

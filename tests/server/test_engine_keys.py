@@ -1,8 +1,6 @@
 """Keys, turn by turn, on either store: what is a duplicate, what a conflict, and when a key is free."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,7 @@ from leaseway_server.core.events import Cancel, Result, Retry
 from leaseway_server.core.keys import GRAIN
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime import turn as turn_module
-from support.bench import Bench, claim, open_bench
+from support.bench import Bench, claim
 from support.model import POLICY
 from support.posting import array, keyed, one, posted, posted_all, refusal
 
@@ -22,12 +20,10 @@ EQUAL = '{"b":[1.0,2],"a":null}'
 SAME = '{"a":null,"b":[1,2.0]}'
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store, with a short window."""
-    async with open_bench(request.param, tmp_path) as bench:
-        configure(bench)
-        yield bench
+@pytest.fixture(autouse=True)
+def short_window(bench: Bench) -> None:
+    """The keys of a bench are held for a short time."""
+    configure(bench)
 
 
 def configure(bench: Bench, *, window: int = WINDOW, own_only: bool = False) -> None:
@@ -166,7 +162,7 @@ async def test_a_key_that_passed_is_let_go_by_itself(bench: Bench) -> None:
     await bench.engine.step()
     item = await bench.read(first.item.id)
     assert (item.held, item.rev) == (0, rev + 1), "nobody is told of it"
-    assert bench.engine._minima.key == 0
+    assert bench.engine._deadlines.minima.key == 0
 
 
 async def test_a_sweep_goes_on_where_it_stopped_and_over_a_restart(
@@ -182,7 +178,7 @@ async def test_a_sweep_goes_on_where_it_stopped_and_over_a_restart(
     for left in (3, 1, 0):
         await bench.engine.step()
         assert sum([await held(bench, item_id) for item_id in items]) <= left
-    assert bench.engine._minima.key == 0
+    assert bench.engine._deadlines.minima.key == 0
 
 
 async def test_a_window_of_zero_holds_it_to_the_end(bench: Bench) -> None:

@@ -1,8 +1,6 @@
 """Arrays of posts, and what an administrator does to one item, turn by turn, on either store."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,17 +9,10 @@ from leaseway_server.core.errors import BadMessage, Conflict, LimitReached
 from leaseway_server.core.events import Adjust, Cancel, Progress, Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.core.watch import View
-from leaseway_server.runtime.engine import TURN_BYTES
-from support.bench import Bench, claim, open_bench
+from leaseway_server.runtime.submission import TURN_BYTES
+from support.bench import Bench, claim
 from support.clock import START
 from support.posting import array, keyed, posted, posted_all, refusal
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
-        yield bench
 
 
 async def all_waiting(bench: Bench) -> list[str]:

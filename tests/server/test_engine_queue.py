@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -32,18 +30,11 @@ from leaseway_server.core.retention import Keep
 from leaseway_server.runtime import retention as retention_module
 from leaseway_server.runtime.retention import LOOK_MS
 from leaseway_server.runtime.tally import MINUTE_MS
-from support.bench import Bench, claim, open_bench, refused
+from support.bench import Bench, claim, refused
 from support.clock import START
 from support.model import LEASE
 
 KEEP = Keep(fetched=20_000, finished=40_000, failed=60_000, dead=80_000, cancelled=100_000, expired=120_000)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
-        yield bench
 
 
 def paused(bench: Bench) -> bool:

@@ -1,11 +1,8 @@
 """The engine over time: deadlines, the loop, starts and stops, and who is told of what."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 
 import pytest
 
@@ -29,25 +26,10 @@ from leaseway_server.core.model import HTTP, NOBODY, NewItem
 from leaseway_server.core.watch import View
 from leaseway_server.runtime import hand_out as hand_out_module
 from leaseway_server.runtime import turn as turn_module
-from leaseway_server.runtime.engine import TICK_MS
-from support.bench import GRACE, PATIENCE, Bench, claim, open_bench, refused
+from leaseway_server.runtime.deadlines import TICK_MS
+from support.bench import GRACE, PATIENCE, Bench, claim, refused
 from support.clock import START
 from support.model import LEASE, POLICY
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
-        yield bench
-
-
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    """Faults that a test asks for need no tracebacks."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @dataclass(frozen=True)

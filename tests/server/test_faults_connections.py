@@ -13,7 +13,7 @@ import pytest
 
 from leaseway_server.core.commands import Answer, Command, Drop
 from leaseway_server.runtime.clock import Clock
-from leaseway_server.runtime.turn import nobody
+from leaseway_server.runtime.submission import nobody
 from leaseway_server.store.access import AccessStore
 from leaseway_server.store.base import Store, Turn
 from support.clock import ManualClock

@@ -10,7 +10,7 @@ import pytest
 from leaseway_server.core.commands import Post, Read
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import NewItem
-from leaseway_server.core.watch import MonitorSession
+from leaseway_server.core.monitor_session import MonitorSession
 from leaseway_server.runtime import followed
 from leaseway_server.web.monitor_socket import MonitorSocket
 from support.clock import ManualClock

@@ -127,9 +127,9 @@ async def test_a_finished_item_has_its_result_and_is_not_stamped(server: TestSer
     (view,) = (await http.get("/items?status=finished")).json()["items"]
     assert view["result"] == {"r": 1}
     await http.get(f"/items/{item_id}/why")
-    assert server.engine("demo")._stamps == {}
+    assert server.engine("demo")._deadlines.stamps == {}
     await http.get(f"/items/{item_id}")
-    assert list(server.engine("demo")._stamps) == [item_id]
+    assert list(server.engine("demo")._deadlines.stamps) == [item_id]
 
 
 @pytest.mark.protocol("5.92", "5.93")

@@ -12,7 +12,7 @@ from leaseway_server.core.commands import Answer, Command, Oldest
 from leaseway_server.core.errors import LeasewayError, Refused
 from leaseway_server.core.lifecycle import create
 from leaseway_server.core.model import Item, NewItem
-from leaseway_server.runtime.turn import nobody
+from leaseway_server.runtime.submission import nobody
 from leaseway_server.web import metrics as metrics_module
 from leaseway_server.web.meters import Histogram, Talk, Traffic, TurnMeter
 from support.logged import logged

@@ -1,17 +1,11 @@
 """What an engine tells of itself, on either store: who waits longest, what there is of what, and how its turns went."""
 
-import logging
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-
-import pytest
-
 from leaseway_server.core.commands import Change, Failed, Oldest, Post, Posted, Read, WaitsSince, Withdraw
 from leaseway_server.core.events import Cancel, Progress
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime.observer import Changes, Gauges, Nobody
 from leaseway_server.runtime.tally import STATUSES
-from support.bench import Bench, claim, open_bench
+from support.bench import Bench, claim
 from support.clock import START
 
 
@@ -36,21 +30,6 @@ class Notes:
     def take(self) -> list[object]:
         told, self.told = self.told, []
         return told
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
-        yield bench
-
-
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    """Faults that a test asks for need no tracebacks."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def observed(bench: Bench) -> Notes:

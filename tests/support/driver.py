@@ -18,14 +18,14 @@ from typing import Final, TypeVar
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
-from leaseway_server.core import lifecycle
+from leaseway_server.core import effects
 from leaseway_server.core.commands import Change, Delete
 from leaseway_server.core.jsontext import Json
-from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import Item
+from leaseway_server.core.policy import Policy
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.retention import Keep
-from leaseway_server.runtime import engine, followed, retention, turn
+from leaseway_server.runtime import deadlines, followed, retention, submission, turn
 from leaseway_server.store.sqlite import files
 from support.clock import ManualClock
 from support.journal import Journal
@@ -44,7 +44,7 @@ class Setting:
     policy: Policy
     slice: int = 500
     commands: int = 1_000
-    churn: int = lifecycle.CHURN
+    churn: int = effects.CHURN
     keep: Keep = field(default_factory=Keep)
 
 
@@ -67,10 +67,10 @@ class Driver(RuleBasedStateMachine):
         patch = pytest.MonkeyPatch()
         self._leave.callback(patch.undo)
         patch.setattr(turn, "SLICE", setting.slice)
-        patch.setattr(engine, "SLICE", setting.slice)
+        patch.setattr(deadlines, "SLICE", setting.slice)
         patch.setattr(retention, "SLICE", setting.slice)
-        patch.setattr(engine, "TURN_COMMANDS", setting.commands)
-        patch.setattr(lifecycle, "CHURN", setting.churn)
+        patch.setattr(submission, "TURN_COMMANDS", setting.commands)
+        patch.setattr(effects, "CHURN", setting.churn)
         patch.setattr(followed, "PAGE", setting.slice)
         patch.setattr(files, "WAL_BYTES", 0)
         self._leave.callback(logging.disable, logging.NOTSET)

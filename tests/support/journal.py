@@ -9,8 +9,8 @@ from typing import Final
 import orjson
 
 from leaseway_server.core.attempts import Attempt
-from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import Item
+from leaseway_server.core.policy import Policy
 from leaseway_server.core.retention import Keep
 from support.record import SEEN, Record, meets
 from support.side import GRACE, Said, Who

@@ -9,8 +9,8 @@ from leaseway_server.core.backoff import Backoff
 from leaseway_server.core.commands import Change
 from leaseway_server.core.events import Cancel, Retry
 from leaseway_server.core.jsontext import Json
-from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import NOBODY
+from leaseway_server.core.policy import Policy
 from leaseway_server.core.retention import Keep
 from support.driver import Setting
 from support.faulty_store import Fault

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from leaseway_server.core.backoff import Backoff
 from leaseway_server.core.events import Claim, Event, Fail, Resume
-from leaseway_server.core.lifecycle import Policy, Refusal, apply, create
+from leaseway_server.core.lifecycle import Refusal, apply, create
 from leaseway_server.core.model import Item, NewItem
+from leaseway_server.core.policy import Policy
 
 NOW: Final = 1_800_000_000_000
 SOCKET: Final = 7

@@ -5,8 +5,9 @@ from typing import Final
 
 from leaseway_server.core.commands import Found
 from leaseway_server.core.model import Item
+from leaseway_server.core.monitor_session import MonitorSession
 from leaseway_server.core.queue import Queue
-from leaseway_server.core.watch import MonitorSession, View
+from leaseway_server.core.watch import View
 from leaseway_server.runtime.hub import Hub
 from leaseway_server.runtime.lookout import QueueLookout
 from leaseway_server.runtime.stats import Stats

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from leaseway_server.core.jsontext import Json
-from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import Item
+from leaseway_server.core.policy import Policy
 from support.attempts import AttemptBook
 from support.side import Said, Who
 

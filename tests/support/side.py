@@ -19,11 +19,12 @@ from leaseway_server.core.conversation import Conversation
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.limits import Allowance, Allowances
 from leaseway_server.core.model import HTTP, Item, Status
+from leaseway_server.core.monitor_session import MonitorSession
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.reports import Reporter, ack, parse_ask, parse_report
 from leaseway_server.core.session import WorkSession
 from leaseway_server.core.view import encode_item
-from leaseway_server.core.watch import MonitorSession, View
+from leaseway_server.core.watch import View
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.runtime.lookout import QueueLookout
 from leaseway_server.runtime.stats import Stats

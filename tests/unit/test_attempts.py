@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from leaseway_server.core import lifecycle
+from leaseway_server.core import effects
 from leaseway_server.core.attempts import Attempt, forgotten, remembered
 from leaseway_server.core.events import (
     Cancel,
@@ -91,7 +91,7 @@ def test_nothing_else_is_remembered_or_forgotten(item: Item, event: Event) -> No
 
 
 def test_one_claim_too_many_is_remembered_as_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "CHURN", 1)
+    monkeypatch.setattr(effects, "CHURN", 1)
     lost = remembered(held(), after(held(), SocketLost(SOCKET)))
     assert lost
     assert (lost.ending, lost.error) == ("lost", "")

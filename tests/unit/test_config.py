@@ -17,7 +17,7 @@ from leaseway_server.config import (
 )
 from leaseway_server.core.access import Grants
 from leaseway_server.core.backoff import Backoff
-from leaseway_server.core.lifecycle import Policy
+from leaseway_server.core.policy import Policy
 from leaseway_server.core.queue import Limits, Queue
 from leaseway_server.core.retention import Keep
 

@@ -14,10 +14,10 @@ from leaseway_server.core.errors import Unavailable
 from leaseway_server.core.hello import LABELS_LIMIT, Greeting
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.limits import Allowance, Allowances
+from leaseway_server.core.monitor_session import Lookout, MonitorSession
 from leaseway_server.core.queue import Limits, Queue, Schemas
 from leaseway_server.core.schema import Schema
 from leaseway_server.core.session import WorkSession
-from leaseway_server.core.watch import Lookout, MonitorSession
 from support.model import POLICY, SOCKET, held
 from support.talk import Talk
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaseway_server.core.events import GraceEnd, LeaseEnd
-from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import HTTP, NOBODY, Item
+from leaseway_server.core.policy import Policy
 from leaseway_server.runtime.leases import Leases, Start
 from support.model import LEASE, NOW, POLICY, held
 

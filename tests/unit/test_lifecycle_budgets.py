@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from leaseway_server.core.events import Event, GraceEnd, LeaseEnd, Progress, Release, Renew, Result, Retry, SocketLost
-from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.model import NOBODY, Item
+from leaseway_server.core.policy import Policy
 from support.model import (
     LATER,
     LEASE,

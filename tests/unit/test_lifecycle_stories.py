@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaseway_server.core import lifecycle
+from leaseway_server.core import effects
 from leaseway_server.core.errors import BadMessage
 from leaseway_server.core.events import (
     Adjust,
@@ -27,8 +27,9 @@ from leaseway_server.core.events import (
     Retry,
     SocketLost,
 )
-from leaseway_server.core.lifecycle import Policy, Refusal, apply, create
+from leaseway_server.core.lifecycle import Refusal, apply, create
 from leaseway_server.core.model import HTTP, NOBODY, TERMINAL, Item, NewItem
+from leaseway_server.core.policy import Policy
 from leaseway_server.core.view import encode_view
 from support.model import ERROR, LEASE, NOW, OTHER, SOCKET
 
@@ -113,4 +114,4 @@ def test_any_story_keeps_the_rules(new: NewItem, policy: Policy, story: list[tup
 
 @pytest.mark.protocol("1.43")
 def test_churn_is_a_thousand() -> None:
-    assert lifecycle.CHURN == 1_000, "a number of the protocol"
+    assert effects.CHURN == 1_000, "a number of the protocol"

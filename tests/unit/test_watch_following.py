@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from leaseway_server.core.commands import BEYOND, Failed, Followed, Found, Posted, Read, ReadFollowed
 from leaseway_server.core.errors import Unavailable
 from leaseway_server.core.jsontext import Json
+from leaseway_server.core.monitor_session import Lookout
 from leaseway_server.core.queue import Limits, Queue
-from leaseway_server.core.watch import ALL, Lookout, View, WatchList
+from leaseway_server.core.watch import ALL, View, WatchList
 from support.model import NOW, POLICY, ended, held, pending
 from support.monitor import Monitor, told
 

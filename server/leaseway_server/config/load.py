@@ -42,8 +42,8 @@ from leaseway_server.config.values import (
 )
 from leaseway_server.core.access import RIGHTS, Grants
 from leaseway_server.core.backoff import Backoff
-from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.limits import WINDOW_MS, ServerLimits
+from leaseway_server.core.policy import Policy
 from leaseway_server.core.queue import QUEUE_NAME, Queue, Schemas
 from leaseway_server.core.retention import Keep
 from leaseway_server.log import LogFormat

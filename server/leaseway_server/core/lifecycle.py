@@ -5,12 +5,10 @@ and changes nothing. Nothing here reads a clock or rolls dice: `now` and chance 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-import orjson
-
-from leaseway_server.core.backoff import Backoff, retry_delay
+from leaseway_server.core import effects, guards
 from leaseway_server.core.errors import BadMessage
 from leaseway_server.core.events import (
     Adjust,
@@ -30,25 +28,10 @@ from leaseway_server.core.events import (
     Retry,
     SocketLost,
 )
-from leaseway_server.core.model import HTTP, NOBODY, OPEN, TERMINAL, Ending, Item, NewItem, Status
-
-CHURN: Final = 1_000
-"""So many claims since the post or the last retry, and the item is `dead` instead of `pending`."""
+from leaseway_server.core.model import NOBODY, OPEN, TERMINAL, Ending, Item, NewItem, Status
+from leaseway_server.core.policy import Policy
 
 Reason: TypeAlias = Literal["terminal", "fence", "not-holder", "settled", "not-due", "state"]
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What a queue's configuration says about the life of its items. Durations in ms; `progress_by` 0 is off."""
-
-    lease: int = 300_000
-    progress_by: int = 0
-    max_attempts: int = 5
-    max_losses: int = 5
-    backoff: Backoff = field(default_factory=Backoff)
-    dedupe_window: int = 86_400_000
-    """A key is held for so long after its post, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,277 +95,6 @@ def apply(item: Item, event: Event, now: int, policy: Policy) -> Item | Refusal:
     return _refusal(item, event)
 
 
-# ── Guards ──────────────────────────────────────────────────────────────────────────────────────────────────────
-# Each takes (item, event, now, policy). The table pairs each with the events that it is for; mypy cannot see that, so
-# the events are narrowed by the table and not by `isinstance` on the hot path.
-
-
-def _always(_item: Item, _event: Event, _now: int, _policy: Policy) -> bool:
-    return True
-
-
-def _claimable(item: Item, _event: Claim, now: int, _policy: Policy) -> bool:
-    return item.claimable(now)
-
-
-def _held(item: Item, event: Progress | Renew | Release, _now: int, _policy: Policy) -> bool:
-    return event.fence == item.attempts and is_holder(item, event.holder, event.user)
-
-
-def _unfenced(_item: Item, event: Progress | Result, _now: int, _policy: Policy) -> bool:
-    return event.fence is None
-
-
-def _same_fence(item: Item, event: Result | Fail, _now: int, _policy: Policy) -> bool:
-    return event.fence == item.attempts > 0
-
-
-def _fail_counts(item: Item, event: Fail, now: int, policy: Policy) -> bool:
-    return _same_fence(item, event, now, policy) and item.ending in ("open", "lost", "parted")
-
-
-def _fails_for_good(item: Item, event: Fail, now: int, policy: Policy) -> bool:
-    return not event.retryable and _fail_counts(item, event, now, policy)
-
-
-def _fails_within_budget(item: Item, event: Fail, now: int, policy: Policy) -> bool:
-    return event.retryable and item.failures + 1 < item.max_attempts and _fail_counts(item, event, now, policy)
-
-
-def _fails_past_budget(item: Item, event: Fail, now: int, policy: Policy) -> bool:
-    return event.retryable and item.failures + 1 >= item.max_attempts and _fail_counts(item, event, now, policy)
-
-
-def _dropped(item: Item, event: SocketLost | GraceEnd, _now: int, _policy: Policy) -> bool:
-    return item.holder == event.holder
-
-
-def _dropped_within_budget(item: Item, event: SocketLost, now: int, policy: Policy) -> bool:
-    return _dropped(item, event, now, policy) and item.losses + 1 < policy.max_losses
-
-
-def _lapsed(item: Item, event: LeaseEnd, now: int, policy: Policy) -> bool:
-    return item.lease_until <= now or _silent(item, event.progress_from, now, policy)
-
-
-def _lapsed_within_budget(item: Item, event: LeaseEnd, now: int, policy: Policy) -> bool:
-    return item.losses + 1 < policy.max_losses and _lapsed(item, event, now, policy)
-
-
-def _resumable(item: Item, event: Resume, now: int, policy: Policy) -> bool:
-    return (
-        event.fence == item.attempts
-        and bool(item.worker)
-        and (item.worker, item.lease_user) == (event.worker, event.user)
-        and (item.status == "processing" or item.ending in ("lost", "parted"))
-        and not _silent(item, event.progress_from, now, policy)
-    )
-
-
-def _outlived(item: Item, _event: Expire, now: int, _policy: Policy) -> bool:
-    return 0 < item.expires_at <= now
-
-
-def _came_due(item: Item, _event: Due, now: int, _policy: Policy) -> bool:
-    return item.ready == 0 and item.due_at <= now
-
-
-def is_holder(item: Item, holder: int, user: str) -> bool:
-    """Whether this socket, or over HTTP this user, holds the lease."""
-    return item.holder == holder and (holder != HTTP or item.lease_user == user)
-
-
-def progress_deadline(progress_at: int, policy: Policy) -> int:
-    """When a lease is taken away that is silent since `progress_at`; 0 where the queue sets no `progress_by`. ms."""
-    return progress_at + policy.progress_by if policy.progress_by else 0
-
-
-def _silent(item: Item, progress_from: int, now: int, policy: Policy) -> bool:
-    return 0 < progress_deadline(max(item.progress_at, progress_from), policy) <= now
-
-
-# ── Effects ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _changed(item: Item, now: int) -> Item:
-    new = item.copy()
-    new.rev += 1
-    new.updated_at = max(now, item.updated_at)
-    return new
-
-
-def _claim(item: Item, event: Claim, now: int, policy: Policy) -> Item:
-    new = _changed(item, now)
-    new.status, new.ready, new.ending = "processing", 0, "open"
-    new.attempts += 1
-    new.holder, new.lease_user, new.worker = event.holder, event.user, event.worker
-    new.started_at = new.progress_at = now
-    new.lease_until = now + policy.lease
-    return new
-
-
-def _progress(item: Item, event: Progress, now: int, policy: Policy) -> Item:
-    new = _changed(item, now)
-    new.progress, new.progress_at = event.value, now
-    new.lease_until = now + policy.lease
-    return new
-
-
-def _progress_unfenced(item: Item, event: Progress, now: int, _policy: Policy) -> Item:
-    new = _changed(item, now)
-    new.progress = event.value
-    return new
-
-
-def _renew(item: Item, _event: Renew, now: int, policy: Policy) -> Item:
-    new = item.copy()  # A renewal changes no `rev` (PROTOCOL.md §3).
-    new.lease_until = now + policy.lease
-    return new
-
-
-def _finish(item: Item, event: Result, now: int, _policy: Policy) -> Item:
-    new = _end(item, "finished", now)
-    new.result, new.error = event.value, ""
-    return new
-
-
-def _finish_fenced(item: Item, event: Result, now: int, policy: Policy) -> Item:
-    new = _take_back(_finish(item, event, now, policy))
-    new.ending = "finished"
-    return new
-
-
-def _fail_for_good(item: Item, event: Fail, now: int, _policy: Policy) -> Item:
-    new = _take_back(_end(item, "failed", now))
-    new.error, new.ending = event.error, "failed"
-    return new
-
-
-def _fail_for_now(item: Item, event: Fail, now: int, policy: Policy) -> Item:
-    new = _take_back(_changed(item, now))
-    new.failures += 1
-    new.error = event.error
-    due_at = now + retry_delay(policy.backoff, new.failures, event.chance, event.retry_in)
-    return _requeue(new, "failed", due_at, now)
-
-
-def _fail_at_last(item: Item, event: Fail, now: int, _policy: Policy) -> Item:
-    new = _take_back(_end(item, "dead", now))
-    new.failures += 1
-    new.error, new.ending = event.error, "failed"
-    return new
-
-
-def _release(item: Item, event: Release, now: int, _policy: Policy) -> Item:
-    due_at = item.due_at if event.delay is None else now + event.delay
-    return _requeue(_changed(item, now), "released", due_at, now)
-
-
-def _lose(item: Item, _event: SocketLost | LeaseEnd, now: int, _policy: Policy) -> Item:
-    new = _changed(item, now)
-    new.losses += 1
-    return _requeue(new, "lost", item.due_at, now)
-
-
-def _leave(item: Item, _event: SocketLost, _now: int, _policy: Policy) -> Item:
-    new = item.copy()  # Nothing that a view shows has changed.
-    new.holder = NOBODY
-    return new
-
-
-def _poison(item: Item, _event: LeaseEnd, now: int, _policy: Policy) -> Item:
-    new = _end(item, "dead", now)
-    new.losses += 1
-    new.ending = "lost"
-    new.error = _error("poison", f"it was lost with its worker {new.losses} times, which is all that the queue allows")
-    return new
-
-
-def _part(item: Item, _event: GraceEnd, now: int, _policy: Policy) -> Item:
-    return _requeue(_changed(item, now), "parted", item.due_at, now)
-
-
-def _resume(item: Item, event: Resume, now: int, policy: Policy) -> Item:
-    shows = item.status != "processing"
-    new = _take_back(_changed(item, now) if shows else item.copy())
-    new.status, new.ready, new.ending = "processing", 0, "open"
-    new.holder = event.holder
-    new.progress_at = max(item.progress_at, event.progress_from)
-    new.lease_until = now + policy.lease
-    return new
-
-
-def _cancel(item: Item, _event: Cancel, now: int, _policy: Policy) -> Item:
-    return _end(item, "cancelled", now)
-
-
-def _expire(item: Item, _event: Expire, now: int, _policy: Policy) -> Item:
-    return _end(item, "expired", now)
-
-
-def _retry(item: Item, _event: Retry, now: int, _policy: Policy) -> Item:
-    new = _changed(item, now)
-    new.failures = new.losses = 0
-    new.error = ""
-    new.finished_at = new.fetched_at = new.expires_at = 0
-    new.attempts_base = item.attempts
-    new.held = int(bool(item.key))  # That no other item holds its key by now is the turn's to see.
-    return _requeue(new, "closed", now, now)
-
-
-def _adjust(item: Item, event: Adjust, now: int, _policy: Policy) -> Item:
-    rank = item.rank if event.priority is None else -event.priority
-    due_at = item.due_at if event.due_at is None else _due_by_hand(item, event.due_at, now)
-    if (rank, due_at) == (item.rank, item.due_at):
-        return item
-    if due_at != item.due_at and 0 < item.expires_at <= due_at:
-        raise BadMessage("the item would be due at or after the end of its life", path="/dueAt")
-    new = _changed(item, now)
-    new.rank, new.due_at = rank, due_at
-    new.ready = int(bool(item.ready) if due_at == item.due_at else due_at <= now)
-    return new
-
-
-def _due_by_hand(item: Item, due_at: int, now: int) -> int:
-    """A time that has passed makes it due now, so that nobody gets ahead by it; what is due already keeps its place."""
-    return due_at if due_at > now else min(item.due_at, now)
-
-
-def _come_due(item: Item, _event: Due, _now: int, _policy: Policy) -> Item:
-    new = item.copy()
-    new.ready = 1
-    return new
-
-
-def _end(item: Item, status: Status, now: int) -> Item:
-    new = _changed(item, now)
-    new.status, new.ready, new.holder, new.lease_until = status, 0, NOBODY, 0
-    new.finished_at = max(now, item.updated_at)
-    return new
-
-
-def _requeue(new: Item, ending: Ending, due_at: int, now: int) -> Item:
-    """To `pending`, or to `dead` where the item only goes round and round."""
-    new.ending, new.holder, new.lease_until = ending, NOBODY, 0
-    if new.attempts - new.attempts_base >= CHURN:
-        new.status, new.ready, new.finished_at = "dead", 0, new.updated_at
-        new.error = _error("churn", f"it was claimed {CHURN} times without an end")
-    else:
-        new.status, new.due_at, new.ready = "pending", due_at, int(due_at <= now)
-    return new
-
-
-def _take_back(new: Item) -> Item:
-    """An attempt is charged once: a loss that was charged for it is taken back."""
-    if new.ending == "lost":
-        new.losses -= 1
-    return new
-
-
-def _error(code: str, message: str) -> str:
-    return orjson.dumps({"code": code, "message": message}).decode()
-
-
 def loss(before: Item, after: Item) -> str:
     """Why the holder of `before` lost its lease other than by its own report; "" where it did not (PROTOCOL.md §4)."""
     if before.status != "processing" or before.holder == after.holder:
@@ -414,27 +126,27 @@ _PENDING: Final[frozenset[Status]] = frozenset({"pending"})
 _PROCESSING: Final[frozenset[Status]] = frozenset({"processing"})
 
 TABLE: Final[tuple[Transition, ...]] = (
-    Transition("claim", _PENDING, Claim, _claimable, _claim),
-    Transition("progress by the holder", _PROCESSING, Progress, _held, _progress),
-    Transition("progress without a fence", _PROCESSING, Progress, _unfenced, _progress_unfenced),
-    Transition("renew by the holder", _PROCESSING, Renew, _held, _renew),
-    Transition("result, same fence", OPEN, Result, _same_fence, _finish_fenced),
-    Transition("result without a fence", OPEN, Result, _unfenced, _finish),
-    Transition("fail, permanent", OPEN, Fail, _fails_for_good, _fail_for_good),
-    Transition("fail, retryable, within the budget", OPEN, Fail, _fails_within_budget, _fail_for_now),
-    Transition("fail, retryable, else", OPEN, Fail, _fails_past_budget, _fail_at_last),
-    Transition("release by the holder", _PROCESSING, Release, _held, _release),
-    Transition("the holder's socket drops", _PROCESSING, SocketLost, _dropped_within_budget, _lose),
-    Transition("the holder's socket drops, else", _PROCESSING, SocketLost, _dropped, _leave),
-    Transition("the lease or progress_by is over", _PROCESSING, LeaseEnd, _lapsed_within_budget, _lose),
-    Transition("the lease or progress_by is over, else", _PROCESSING, LeaseEnd, _lapsed, _poison),
-    Transition("not resumed within the grace", _PROCESSING, GraceEnd, _dropped, _part),
-    Transition("resume by the same user and worker", OPEN, Resume, _resumable, _resume),
-    Transition("cancel", OPEN, Cancel, _always, _cancel),
-    Transition("the time to live is over", OPEN, Expire, _outlived, _expire),
-    Transition("retry by an administrator", TERMINAL - {"finished"}, Retry, _always, _retry),
-    Transition("another priority or due time by an administrator", _PENDING, Adjust, _always, _adjust),
-    Transition("the due time passed", _PENDING, Due, _came_due, _come_due),
+    Transition("claim", _PENDING, Claim, guards.claimable, effects.claim),
+    Transition("progress by the holder", _PROCESSING, Progress, guards.held, effects.progress),
+    Transition("progress without a fence", _PROCESSING, Progress, guards.unfenced, effects.progress_unfenced),
+    Transition("renew by the holder", _PROCESSING, Renew, guards.held, effects.renew),
+    Transition("result, same fence", OPEN, Result, guards.same_fence, effects.finish_fenced),
+    Transition("result without a fence", OPEN, Result, guards.unfenced, effects.finish),
+    Transition("fail, permanent", OPEN, Fail, guards.fails_for_good, effects.fail_for_good),
+    Transition("fail, retryable, within the budget", OPEN, Fail, guards.fails_within_budget, effects.fail_for_now),
+    Transition("fail, retryable, else", OPEN, Fail, guards.fails_past_budget, effects.fail_at_last),
+    Transition("release by the holder", _PROCESSING, Release, guards.held, effects.release),
+    Transition("the holder's socket drops", _PROCESSING, SocketLost, guards.dropped_within_budget, effects.lose),
+    Transition("the holder's socket drops, else", _PROCESSING, SocketLost, guards.dropped, effects.leave),
+    Transition("the lease or progress_by is over", _PROCESSING, LeaseEnd, guards.lapsed_within_budget, effects.lose),
+    Transition("the lease or progress_by is over, else", _PROCESSING, LeaseEnd, guards.lapsed, effects.poison),
+    Transition("not resumed within the grace", _PROCESSING, GraceEnd, guards.dropped, effects.part),
+    Transition("resume by the same user and worker", OPEN, Resume, guards.resumable, effects.resume),
+    Transition("cancel", OPEN, Cancel, guards.always, effects.cancel),
+    Transition("the time to live is over", OPEN, Expire, guards.outlived, effects.expire),
+    Transition("retry by an administrator", TERMINAL - {"finished"}, Retry, guards.always, effects.retry),
+    Transition("another priority or due time by an administrator", _PENDING, Adjust, guards.always, effects.adjust),
+    Transition("the due time passed", _PENDING, Due, guards.came_due, effects.come_due),
 )
 
 _BY_EVENT: Final[dict[type[Event], tuple[Transition, ...]]] = {

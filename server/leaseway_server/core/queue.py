@@ -6,8 +6,8 @@ from typing import Final
 
 from leaseway_server.core.errors import BadJson, SchemaMismatch, TooLarge
 from leaseway_server.core.jsontext import Json, JsonRefused, check_depth, write
-from leaseway_server.core.lifecycle import Policy
 from leaseway_server.core.match import Match
+from leaseway_server.core.policy import Policy
 from leaseway_server.core.retention import Keep
 from leaseway_server.core.schema import Schema
 

@@ -20,7 +20,7 @@ def label(item: Item, now: int) -> str:
 def encode_view(item: Item, now: int) -> bytes:
     """The view of PROTOCOL.md §3, the same for pushes and for `GET /<queue>/items/<id>`.
 
-    A finished item must carry its `result` (`Turn.results`).
+    A finished item must carry its `result` (`Turn.read_results`).
     """
     # Written out: a view is made for every change of every item, and a dictionary for each costs twice as much.
     return (

@@ -1,85 +1,35 @@
 """The engine of one queue: it gathers what is said while the last commit runs, and does it in one turn after another.
 
 Its task is the only one that runs turns, and nobody cancels it. An answer is given after the commit that it speaks of,
-never before. What a turn does is in `turn.py`; here is when it runs and what happens when it fails.
+never before. Here is when a turn runs, and what happens when it fails; what a turn does is in `turn.py`, what is over
+in `deadlines.py`, who is told of it in `teller.py`.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import Final, TypeVarTuple
+from typing import Final
 
-from leaseway_server.core.commands import (
-    Answer,
-    Ask,
-    Change,
-    Command,
-    Delete,
-    Drop,
-    Failed,
-    Oldest,
-    Outcome,
-    Post,
-    PostAll,
-    Read,
-    ReadFollowed,
-    ResumeLeases,
-    Withdraw,
-)
+from leaseway_server.core.commands import Answer, Ask, Command, Drop, Failed, Outcome, Withdraw
 from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.errors import StoreFull, StoreLost, Unavailable
-from leaseway_server.core.events import Progress, Renew, Result
-from leaseway_server.core.keys import swept_at
-from leaseway_server.core.lifecycle import loss
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.clock import Clock
-from leaseway_server.runtime.followed import PAGE
+from leaseway_server.runtime.deadlines import Deadlines
 from leaseway_server.runtime.hub import Hub
 from leaseway_server.runtime.leases import Lease, Leases, Start
 from leaseway_server.runtime.looking import Looking, index_members
 from leaseway_server.runtime.observer import Gauges, Nobody, Observer
-from leaseway_server.runtime.retention import LOOK_MS
+from leaseway_server.runtime.submission import Submission, fitting, nobody
 from leaseway_server.runtime.tally import Tally
-from leaseway_server.runtime.turn import SLICE, Submission, Sweeps, TurnWork, nobody
+from leaseway_server.runtime.teller import OnLoss, Teller
+from leaseway_server.runtime.turn import Sweeps, TurnWork
 from leaseway_server.store.base import Store
 
-TURN_COMMANDS: Final = 1_000
-TURN_BYTES: Final = 8 * 1024 * 1024
-POST_BYTES: Final = TURN_BYTES // TURN_COMMANDS
-"""What a post of an array counts as, at least."""
-ID_BYTES: Final = 4_000
-"""What an id that a command names counts as, so that a turn names at most about 2,000."""
 RETRY_MS: Final = 500
 """So long after a turn that found no space, what nobody waits for is tried again."""
-LATE_MS: Final = 1_500
-"""A look at the deadlines that comes so much too late means that the process itself stood still."""
-TICK_MS: Final = 1_000
-"""The engine looks up at least so often: stamps wait no longer, and a pause of the process is noticed by it."""
-
-READS: Final = Read | ReadFollowed | Oldest
-"""Commands that change nothing."""
-Told = TypeVarTuple("Told")
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Minima:
-    """When the next row comes due, the next life is over, the next key is let go; 0 is never. Re-read after a sweep."""
-
-    due: int = 0
-    expiry: int = 0
-    key: int = 0
-
-    def include(self, due: int, expiry: int, key: int = 0) -> None:
-        """A row with these times was saved."""
-        if key and (not self.key or key < self.key):
-            self.key = key
-        if due and (not self.due or due < self.due):
-            self.due = due
-        if expiry and (not self.expiry or expiry < self.expiry):
-            self.expiry = expiry
 
 
 class Engine:
@@ -98,9 +48,9 @@ class Engine:
     ) -> None:
         self.queue = queue
         self.hub = Hub()
+        self._teller = Teller(queue.name, self.hub)
         self.clock = clock
         self._store = store
-        self._ping_timeout = ping_timeout
         self._on_lost = on_lost
         self._observer = observer or Nobody()
         now = clock.now()
@@ -108,20 +58,14 @@ class Engine:
         self._leases = Leases(queue.policy, self._start)
         self._dispatch = Dispatch()
         self.looking = Looking(store, clock, self._dispatch, self._leases, self._lose)
-        self._minima = Minima()
+        self._deadlines = Deadlines(self._dispatch, self._leases, now, ping_timeout)
         self.tally = Tally({})
         self.paused = False
         """Whether claims find nothing, as it was committed."""
-        self._prune_at = now
         self._holders = count(1)
         self._waiting: list[Submission] = []
         self._kept: list[Submission] = []
-        self._stamps: dict[str, int] = {}
-        self._stamps_due = 0
-        self._on_loss: dict[int, Callable[[str, str], None]] = {}
         self._event = asyncio.Event()
-        self._looked_at = now
-        self._patient_until = 0
         self._blocked_until = 0
         self._claims_open = True
         self._stopping = False
@@ -133,12 +77,9 @@ class Engine:
         """A number for a new socket, never given out before."""
         return self._start.holder(next(self._holders))
 
-    def tell_losses(self, holder: int, on_loss: Callable[[str, str], None] | None) -> None:
+    def tell_losses(self, holder: int, on_loss: OnLoss | None) -> None:
         """From now on `on_loss(id, reason)` is told when this socket loses an item that it holds; None ends it."""
-        if on_loss is None:
-            self._on_loss.pop(holder, None)
-        else:
-            self._on_loss[holder] = on_loss
+        self._teller.tell_losses(holder, on_loss)
 
     def submit(self, command: Command, answer: Answer = nobody) -> None:
         """Has the command done in the next turn. `answer` is told each outcome, after the commit."""
@@ -152,14 +93,12 @@ class Engine:
 
         It is noted with a turn that is synced anyway, or after a second: nobody is to wait for a sync of it alone.
         """
-        if not self._stamps:
-            self._stamps_due = self.clock.now() + TICK_MS
-        self._stamps[item_id] = rev
+        self._deadlines.stamp(item_id, rev, self.clock.now())
 
     @property
     def workers(self) -> int:
         """How many sockets of workers are open: those that can be told of losses."""
-        return len(self._on_loss)
+        return self._teller.sockets
 
     def waiting(self, holder: int) -> list[tuple[Ask, int]]:
         """A socket's waiting claims, oldest first, and how many items each still takes."""
@@ -217,7 +156,7 @@ class Engine:
         self.tally = Tally(await self._store.counts())
         self.paused = await self._store.paused()
         async with self._store.turn(durable=True) as turn:
-            self._minima = Minima(await turn.next_due(), await turn.next_expiry(), await turn.next_key_end())
+            self._deadlines.minima = await self._deadlines.reread(turn, Sweeps(due=True, expiry=True, keys=True))
 
     async def run(self) -> None:
         """Runs turns until `stop`, or until the store is lost."""
@@ -233,7 +172,7 @@ class Engine:
     async def step(self) -> None:
         """One turn with all that waits and all that is over. Does nothing where there is nothing."""
         now = self.clock.now()
-        self._notice_pause(now)
+        self._deadlines.look(now)
         if self._blocked_until and now >= self._blocked_until:
             self._blocked_until = 0
             self._waiting[:0], self._kept = self._kept, []
@@ -255,49 +194,19 @@ class Engine:
         return self._claims_open and not self.paused and not self._blocked_until and self._dispatch.searching
 
     def _next_deadline(self) -> int:
-        ends = [self._looked_at + TICK_MS, self._dispatch.next_end()]
-        if self._blocked_until:
-            ends.append(self._blocked_until)
-        else:
-            ends += [self._minima.due, self._minima.expiry, self._minima.key]
-            ends.append(self._prune_at if self.tally.ended else 0)
-            ends.append(max(self._leases.next_end(), self._patient_until) if len(self._leases) else 0)
-        return min(end for end in ends if end)
+        return self._deadlines.next(self._blocked_until, self.tally.ended)
 
     def _take(self) -> list[Submission]:
-        taken, size = 0, 0
-        for submission in self._waiting:
-            if taken == TURN_COMMANDS or size > TURN_BYTES:
-                break
-            taken += 1
-            size += _bytes(submission.command)
+        taken = fitting(self._waiting)
         submissions, self._waiting = self._waiting[:taken], self._waiting[taken:]
         return submissions
 
     def _sweeps(self, now: int, submissions: Sequence[Submission]) -> Sweeps:
-        claims = 0 < self._dispatch.next_end() <= now
         if self._blocked_until:
-            return Sweeps(claims=claims)
-        return Sweeps(
-            claims=claims,
-            leases=self._leases.over(now, SLICE) if now >= self._patient_until else (),
-            due=0 < self._minima.due <= now,
-            expiry=0 < self._minima.expiry <= now,
-            keys=0 < self._minima.key <= now,
-            told=tuple(self._stamps.items()) if self._may_stamp(now, submissions) else (),
-            prune=self._prune_at <= now and self.tally.ended > 0,
-        )
-
-    def _may_stamp(self, now: int, submissions: Sequence[Submission]) -> bool:
-        """Whether the turn is synced anyway, or may not wait for one that is."""
-        late = self._stopping or now >= self._stamps_due
-        return bool(self._stamps) and (late or any(map(_writes, submissions)))
-
-    def _notice_pause(self, now: int) -> None:
-        """Where the process itself stood still, live sockets are asked before their leases are swept (§7.3)."""
-        if now - self._looked_at > TICK_MS + LATE_MS:
-            self._patient_until = now + self._ping_timeout
-        self._looked_at = now
+            return self._deadlines.over_while_blocked(now)
+        # Stamps go with a turn that is synced anyway; one that stops waits for no other.
+        synced = bool(self._deadlines.stamps) and (self._stopping or any(each.writes for each in submissions))
+        return self._deadlines.over(now, self.tally.ended, synced=synced)
 
     # ── One attempt, and what happens when it fails ──
 
@@ -319,26 +228,17 @@ class Engine:
             self._after_commit(work)
 
     async def _turn(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> TurnWork:
-        durable = self._searching or sweeps.pressing or not all(map(_light, submissions))
+        durable = self._searching or sweeps.pressing or not all(each.light for each in submissions)
         self._observer.began()
         async with self._store.turn(durable=durable) as turn:
             pending = self.tally.counts["pending"]
             work = TurnWork(turn, self.queue, self._dispatch, self._leases, self._start, pending, paused=self.paused)
             await work.run(submissions, sweeps, dispatching=dispatching, claims_open=self._claims_open)
-            minima = Minima(
-                await turn.next_due() if sweeps.due else self._minima.due,
-                await turn.next_expiry() if sweeps.expiry else self._minima.expiry,
-                await turn.next_key_end() if sweeps.keys else self._minima.key,
-            )
+            minima = await self._deadlines.reread(turn, sweeps)
             self._observer.committing()
             await turn.commit()
         self._observer.committed(len(submissions), durable=durable)
-        self._minima = minima
-        if sweeps.prune:
-            self._prune_at = work.rows.now + (0 if work.pruned else LOOK_MS)
-        for item_id, rev in sweeps.told:
-            if self._stamps[item_id] == rev:
-                del self._stamps[item_id]
+        self._deadlines.swept(sweeps, minima, work.rows.now, pruned=work.pruned)
         return work
 
     def _after_commit(self, work: TurnWork) -> None:
@@ -347,40 +247,23 @@ class Engine:
         self._leases.update(after for _, after in changes)
         self.tally.take(work.rows.more, changes, work.rows.now)
         self.paused = work.paused
-        for _, after in changes:
-            later = after.due_at if after.status == "pending" and not after.ready else 0
-            key = swept_at(after, self.queue.policy.dedupe_window) if after.held else 0
-            self._minima.include(later, 0 if after.terminal else after.expires_at, key)
-        for answer, outcome in work.outcomes:
-            self._tell(answer, outcome)
-        for before, after in changes:
-            if before is not None and before.holder in self._on_loss and (reason := loss(before, after)):
-                self._tell(self._on_loss[before.holder], after.id, reason)
-        shown = (after for before, after in changes if before is None or before.rev != after.rev)
-        self._tell(self.hub.publish, shown, work.rows.now)
-        self._tell(self.hub.end, work.rows.deleted)
-        self._tell(self._observer.changed, changes)
+        self._deadlines.include(changes, self.queue.policy.dedupe_window)
+        self._teller.committed(work, changes)
+        self._teller.tell(self._observer.changed, changes)
 
     def _said(self, event: str, **more: object) -> dict[str, object]:
         """What a line of the log says beside its text."""
         return {"event": event, "queue": self.queue.name, **more}
 
-    def _tell(self, who: Callable[[*Told], None], *what: *Told) -> None:
-        """A fault of one who is told must not keep it from the others, nor end the engine."""
-        try:
-            who(*what)
-        except Exception:  # noqa: BLE001  Whatever it was, it is told in the log.
-            _log.exception("an answer could not be given", extra=self._said("answer.failed"))
-
     async def _without_space(self, submissions: Sequence[Submission], full: StoreFull) -> None:
         """Refuses what cannot be written, answers what only reads, and keeps what must be done until there is space."""
         _log.error("a turn could not be written", extra=self._said("store.full", fault=str(full)))
-        self._pause()
+        self._block()
         refused = Failed(Unavailable("the server cannot write at the moment (no space?); nothing of this was done"))
-        reads = [submission for submission in submissions if isinstance(submission.command, READS)]
-        self._refuse([submission for submission in submissions if submission not in reads], refused)
+        reads = [submission for submission in submissions if submission.reads]
+        self._refuse([submission for submission in submissions if not submission.reads], refused)
         for ask in self._dispatch.unanswered(searched=False):  # Those that wait stay, and time out.
-            self._tell(self._dispatch.remove(ask), refused)
+            self._teller.tell(self._dispatch.remove(ask), refused)
         self._dispatch.commit()
         if reads:
             await self._attempt(reads, Sweeps(), dispatching=False)
@@ -395,29 +278,26 @@ class Engine:
             refused = Failed(Unavailable("the server failed at this request; nothing of it was done"))
             self._refuse(submissions, refused)
         else:
-            self._pause()  # A sweep or a claim is at fault: what clients say goes on meanwhile.
+            self._block()  # A sweep or a claim is at fault: what clients say goes on meanwhile.
 
-    def _pause(self) -> None:
+    def _block(self) -> None:
         """For a while nothing is swept, handed out or tried again by itself."""
         self._blocked_until = self.clock.now() + RETRY_MS
 
     def _refuse(self, submissions: Sequence[Submission], refused: Failed) -> None:
         """Answers them so; what nobody waits for, but must be done, is kept and tried again."""
         for submission in submissions:
-            if _must_be_done(submission.command):
+            if submission.must_be_done:
                 self._kept.append(submission)
-                self._pause()
+                self._block()
             else:
-                self._tell(submission.answer, refused)
+                self._teller.tell(submission.answer, refused)
 
     async def _maintain(self) -> None:
         try:
             await self._store.maintain()
         except StoreFull as full:
-            _log.warning(
-                "the log was not written back",
-                extra=self._said("store.behind", fault=str(full)),
-            )
+            _log.warning("the log was not written back", extra=self._said("store.behind", fault=str(full)))
         except StoreLost as lost:
             self._lose(lost)
 
@@ -425,34 +305,3 @@ class Engine:
         _log.critical("the store is lost", extra=self._said("store.lost", fault=str(lost)))
         self._lost = lost
         self._on_lost(lost)
-
-
-def _bytes(command: Command) -> int:
-    if isinstance(command, Post):
-        return len(command.new.body)
-    if isinstance(command, PostAll):
-        return sum(max(POST_BYTES, len(new.body)) for new in command.news)
-    if isinstance(command, Change) and isinstance(command.event, Result | Progress):
-        return len(command.event.value)
-    if isinstance(command, ResumeLeases):
-        return len(command.leases) * ID_BYTES
-    if isinstance(command, ReadFollowed):
-        return PAGE * ID_BYTES
-    return len(command.ids) * ID_BYTES if isinstance(command, Read) else 0
-
-
-def _must_be_done(command: Command) -> bool:
-    """A lost socket: nobody would say it again."""
-    return isinstance(command, Drop)
-
-
-def _light(submission: Submission) -> bool:
-    """Whether loss of power may cost it: progress and renewals (PROTOCOL.md §7.1), and what only reads."""
-    command = submission.command
-    if isinstance(command, Change):
-        return isinstance(command.event, Progress | Renew)
-    return isinstance(command, READS)
-
-
-def _writes(submission: Submission) -> bool:
-    return isinstance(submission.command, Post | PostAll | Delete | Change) and not _light(submission)

@@ -10,8 +10,9 @@ from itertools import islice
 from typing import Final
 
 from leaseway_server.core.events import GraceEnd, LeaseEnd
-from leaseway_server.core.lifecycle import Policy, progress_deadline
+from leaseway_server.core.guards import progress_deadline
 from leaseway_server.core.model import HTTP, Item
+from leaseway_server.core.policy import Policy
 
 SPARE_ENDS: Final = 1_000
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from leaseway_server.core.watch import Lookout
+from leaseway_server.core.monitor_session import Lookout
 from leaseway_server.runtime.hub import Hub, Watcher
 from leaseway_server.runtime.stats import Stats, StatsViewer
 

@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterable
 from leaseway_server.core.attempts import Attempt, forgotten, remembered
 from leaseway_server.core.commands import Changed, Posted
 from leaseway_server.core.events import Event
-from leaseway_server.core.lifecycle import Policy, Refusal, apply
+from leaseway_server.core.lifecycle import Refusal, apply
 from leaseway_server.core.model import Item, Status
+from leaseway_server.core.policy import Policy
 from leaseway_server.runtime.tally import count_changes
 from leaseway_server.store.base import Turn
 

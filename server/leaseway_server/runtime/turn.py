@@ -14,7 +14,6 @@ from leaseway_server.core.commands import (
     Ask,
     Change,
     Changed,
-    Command,
     Delete,
     Done,
     Drop,
@@ -46,6 +45,7 @@ from leaseway_server.runtime.leases import Leases, Start
 from leaseway_server.runtime.posts import Posts, news_of
 from leaseway_server.runtime.retention import prune
 from leaseway_server.runtime.rows import Rows
+from leaseway_server.runtime.submission import Submission
 from leaseway_server.store.base import Turn
 
 READ_CHARACTERS: Final = 8 * 1024 * 1024
@@ -53,18 +53,6 @@ READ_ITEMS: Final = 8
 """Views are read by so many at a time, up to about so many characters a turn; the rest is left for the next."""
 SLICE: Final = 500
 """So many rows are swept in one turn; the next turn goes on."""
-
-
-@dataclass(slots=True, eq=False)
-class Submission:
-    """A command and who waits for its outcomes."""
-
-    command: Command
-    answer: Answer
-
-
-def nobody(_outcome: Outcome) -> None:
-    """The answer of commands that nobody waits for."""
 
 
 @dataclass(frozen=True, slots=True)

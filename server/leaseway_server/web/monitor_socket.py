@@ -9,7 +9,8 @@ from leaseway_server.core.access import Right
 from leaseway_server.core.commands import Changed, Outcome
 from leaseway_server.core.conversation import Exchange
 from leaseway_server.core.model import Item
-from leaseway_server.core.watch import MonitorSession, View
+from leaseway_server.core.monitor_session import MonitorSession
+from leaseway_server.core.watch import View
 from leaseway_server.runtime.lookout import QueueLookout
 from leaseway_server.web.auth import Admitted
 from leaseway_server.web.meters import Door

@@ -1,0 +1,128 @@
+"""All deadlines of one queue meet here: what is over by now, and when the engine has to look again.
+
+Claims and leases know their own ends. Of due times, lives and keys only the earliest is kept, and re-read from the
+store's index after a slice of them was swept: no timer an item, no sweeper with an interval. All times are ms since
+the epoch; 0 is never.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from leaseway_server.core.dispatch import Dispatch
+from leaseway_server.core.keys import swept_at
+from leaseway_server.core.model import Item
+from leaseway_server.runtime.leases import Leases
+from leaseway_server.runtime.observer import Changes
+from leaseway_server.runtime.retention import LOOK_MS
+from leaseway_server.runtime.turn import SLICE, Sweeps
+from leaseway_server.store.base import Turn
+
+LATE_MS: Final = 1_500
+"""A look at the deadlines that comes so much too late means that the process itself stood still."""
+TICK_MS: Final = 1_000
+"""The engine looks up at least so often: stamps wait no longer, and a pause of the process is noticed by it."""
+
+
+@dataclass(slots=True)
+class Minima:
+    """When the next row comes due, the next life is over, the next key is let go."""
+
+    due: int = 0
+    expiry: int = 0
+    key: int = 0
+
+    def include(self, item: Item, dedupe_window: int) -> None:
+        """The item was saved so. `dedupe_window` in ms."""
+        if item.status == "pending" and not item.ready:
+            self.due = _earlier(self.due, item.due_at)
+        if item.expires_at and not item.terminal:
+            self.expiry = _earlier(self.expiry, item.expires_at)
+        if item.held:
+            self.key = _earlier(self.key, swept_at(item, dedupe_window))
+
+
+class Deadlines:
+    """What one queue's engine has to do by itself, and when. `ping_timeout`: so long (ms) a live socket may be mute."""
+
+    def __init__(self, dispatch: Dispatch, leases: Leases, now: int, ping_timeout: int) -> None:
+        self.minima = Minima()
+        self.stamps: dict[str, int] = {}
+        """Ends that producers were told, and that is not noted yet: id to `rev`."""
+        self._dispatch = dispatch
+        self._leases = leases
+        self._ping_timeout = ping_timeout
+        self._stamps_due = 0
+        self._prune_at = now
+        self._looked_at = now
+        self._patient_until = 0
+
+    def stamp(self, item_id: str, rev: int, now: int) -> None:
+        """A producer was told the item's end, by the view `rev`."""
+        if not self.stamps:
+            self._stamps_due = now + TICK_MS
+        self.stamps[item_id] = rev
+
+    def look(self, now: int) -> None:
+        """Where the process itself stood still, live sockets are asked before their leases are swept (§7.3)."""
+        if now - self._looked_at > TICK_MS + LATE_MS:
+            self._patient_until = now + self._ping_timeout
+        self._looked_at = now
+
+    def next(self, blocked_until: int, ended: int) -> int:
+        """When to look again. Before `blocked_until` only claims end; `ended`: how many items there are to prune."""
+        ends = [self._looked_at + TICK_MS, self._dispatch.next_end()]
+        if blocked_until:
+            ends.append(blocked_until)
+        else:
+            ends += [self.minima.due, self.minima.expiry, self.minima.key]
+            ends.append(self._prune_at if ended else 0)
+            ends.append(max(self._leases.next_end(), self._patient_until) if len(self._leases) else 0)
+        return min(end for end in ends if end)
+
+    def over(self, now: int, ended: int, *, synced: bool) -> Sweeps:
+        """What is over. `ended` as in `next`; `synced`: stamps are noted, though they might wait a little longer."""
+        return Sweeps(
+            claims=self._claims_over(now),
+            leases=self._leases.over(now, SLICE) if now >= self._patient_until else (),
+            due=0 < self.minima.due <= now,
+            expiry=0 < self.minima.expiry <= now,
+            keys=0 < self.minima.key <= now,
+            told=tuple(self.stamps.items()) if synced or now >= self._stamps_due else (),
+            prune=self._prune_at <= now and ended > 0,
+        )
+
+    def over_while_blocked(self, now: int) -> Sweeps:
+        """What is over of that which needs no writing."""
+        return Sweeps(claims=self._claims_over(now))
+
+    def _claims_over(self, now: int) -> bool:
+        return 0 < self._dispatch.next_end() <= now
+
+    async def reread(self, turn: Turn, sweeps: Sweeps) -> Minima:
+        """The minima once these sweeps are done; they are taken in by `swept`, when that is committed."""
+        return Minima(
+            await turn.next_due() if sweeps.due else self.minima.due,
+            await turn.next_expiry() if sweeps.expiry else self.minima.expiry,
+            await turn.next_key_end() if sweeps.keys else self.minima.key,
+        )
+
+    def swept(self, sweeps: Sweeps, minima: Minima, now: int, *, pruned: bool) -> None:
+        """These sweeps were committed, in a turn at `now`. `pruned`: there may be more to prune."""
+        self.minima = minima
+        if sweeps.prune:
+            self._prune_at = now + (0 if pruned else LOOK_MS)
+        if sweeps.keys:
+            self._prune_at = now  # What held a key until now may have outstayed its time long ago.
+        for item_id, rev in sweeps.told:
+            if self.stamps[item_id] == rev:
+                del self.stamps[item_id]
+
+    def include(self, changes: Changes, dedupe_window: int) -> None:
+        """These changes were committed. `dedupe_window` in ms."""
+        for _, after in changes:
+            self.minima.include(after, dedupe_window)
+
+
+def _earlier(one: int, other: int) -> int:
+    """The earlier of two times."""
+    return min(one, other) if one and other else one or other

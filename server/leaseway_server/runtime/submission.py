@@ -1,0 +1,90 @@
+"""A command on its way into a turn: who waits for it, how much of a turn it takes, and what its loss would cost."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from leaseway_server.core.commands import (
+    Answer,
+    Change,
+    Command,
+    Delete,
+    Drop,
+    Oldest,
+    Outcome,
+    Post,
+    PostAll,
+    Read,
+    ReadFollowed,
+    ResumeLeases,
+)
+from leaseway_server.core.events import Progress, Renew, Result
+from leaseway_server.runtime.followed import PAGE
+
+TURN_COMMANDS: Final = 1_000
+TURN_BYTES: Final = 8 * 1024 * 1024
+POST_BYTES: Final = TURN_BYTES // TURN_COMMANDS
+"""What a post of an array counts as, at least."""
+ID_BYTES: Final = 4_000
+"""What an id that a command names counts as, so that a turn names at most about 2,000."""
+READS: Final = Read | ReadFollowed | Oldest
+"""Commands that change nothing."""
+
+
+@dataclass(slots=True, eq=False)
+class Submission:
+    """A command and who waits for its outcomes."""
+
+    command: Command
+    answer: Answer
+
+    @property
+    def reads(self) -> bool:
+        """Whether it changes nothing."""
+        return isinstance(self.command, READS)
+
+    @property
+    def light(self) -> bool:
+        """Whether loss of power may cost it: progress and renewals (PROTOCOL.md §7.1), and what only reads."""
+        if isinstance(self.command, Change):
+            return isinstance(self.command.event, Progress | Renew)
+        return self.reads
+
+    @property
+    def writes(self) -> bool:
+        """Whether a turn with it is synced for its sake, as far as is known before: claims may find nothing."""
+        return isinstance(self.command, Post | PostAll | Delete | Change) and not self.light
+
+    @property
+    def must_be_done(self) -> bool:
+        """Whether nobody would say it again: a lost socket."""
+        return isinstance(self.command, Drop)
+
+
+def nobody(_outcome: Outcome) -> None:
+    """The answer of commands that nobody waits for."""
+
+
+def fitting(waiting: Iterable[Submission]) -> int:
+    """How many of these, from the first on, one turn takes: bounded in number and in bytes, and at least one."""
+    taken, size = 0, 0
+    for submission in waiting:
+        if taken == TURN_COMMANDS or size > TURN_BYTES:
+            break
+        taken += 1
+        size += _bytes(submission.command)
+    return taken
+
+
+def _bytes(command: Command) -> int:
+    if isinstance(command, Post):
+        return len(command.new.body)
+    if isinstance(command, PostAll):
+        return sum(max(POST_BYTES, len(new.body)) for new in command.news)
+    if isinstance(command, Change) and isinstance(command.event, Result | Progress):
+        return len(command.event.value)
+    if isinstance(command, ResumeLeases):
+        return len(command.leases) * ID_BYTES
+    if isinstance(command, ReadFollowed):
+        return PAGE * ID_BYTES
+    return len(command.ids) * ID_BYTES if isinstance(command, Read) else 0

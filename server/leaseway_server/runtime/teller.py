@@ -1,0 +1,54 @@
+"""What is told once a turn is committed: answers, losses, and what changed to those who watch. Nothing before that."""
+
+import logging
+from collections.abc import Callable
+from typing import TypeAlias, TypeVarTuple
+
+from leaseway_server.core.lifecycle import loss
+from leaseway_server.runtime.hub import Hub
+from leaseway_server.runtime.observer import Changes
+from leaseway_server.runtime.turn import TurnWork
+
+OnLoss: TypeAlias = Callable[[str, str], None]
+"""Told the id of an item that its socket lost, and the reason."""
+Told = TypeVarTuple("Told")
+_log = logging.getLogger(__name__)
+
+
+class Teller:
+    """Tells of one queue's turns. A fault of one who is told must not keep it from the others, nor end the engine."""
+
+    def __init__(self, queue: str, hub: Hub) -> None:
+        self._queue = queue
+        self._hub = hub
+        self._on_loss: dict[int, OnLoss] = {}
+
+    @property
+    def sockets(self) -> int:
+        """How many sockets can be told of losses."""
+        return len(self._on_loss)
+
+    def tell_losses(self, holder: int, on_loss: OnLoss | None) -> None:
+        """From now on `on_loss` is told when this socket loses an item that it holds; None ends it."""
+        if on_loss is None:
+            self._on_loss.pop(holder, None)
+        else:
+            self._on_loss[holder] = on_loss
+
+    def committed(self, work: TurnWork, changes: Changes) -> None:
+        """Everybody hears of the turn: first those who asked, then those who lost something, then those who watch."""
+        for answer, outcome in work.outcomes:
+            self.tell(answer, outcome)
+        for before, after in changes:
+            if before is not None and before.holder in self._on_loss and (reason := loss(before, after)):
+                self.tell(self._on_loss[before.holder], after.id, reason)
+        shown = (after for before, after in changes if before is None or before.rev != after.rev)
+        self.tell(self._hub.publish, shown, work.rows.now)
+        self.tell(self._hub.end, work.rows.deleted)
+
+    def tell(self, who: Callable[[*Told], None], *what: *Told) -> None:
+        """Calls `who`; whatever comes of it is told in the log."""
+        try:
+            who(*what)
+        except Exception:  # noqa: BLE001  Whatever it was, it is told in the log.
+            _log.exception("an answer could not be given", extra={"event": "answer.failed", "queue": self._queue})
