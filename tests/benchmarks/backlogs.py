@@ -131,7 +131,7 @@ class Line:
     async def ask(self, method: str, path: str, body: object = None) -> Any:
         """The parsed answer. Raises where it is no success."""
         content = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} /bench{path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+        head = f"{method} /bench{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         self._writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
         answer = await self._reader.readuntil(b"\r\n\r\n")
         length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from leaseway_server.core import dispatch as dispatch_module
 from leaseway_server.core.commands import (
     Change,
     Changed,
@@ -21,6 +22,7 @@ from leaseway_server.core.commands import (
     Withdraw,
 )
 from leaseway_server.core.events import Cancel, Progress, Release, Renew, Result
+from leaseway_server.core.jsontext import Json, write
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime import hand_out as hand_out_module
 from leaseway_server.runtime import submission as submission_module
@@ -279,6 +281,41 @@ async def test_a_search_holds_up_nobody(bench: Bench, monkeypatch: pytest.Monkey
     (found,) = late
     assert isinstance(found, Handed)
     assert found.item.id == wanted.id
+
+
+MANY_VALUES = {"kind": [f"none {n}" for n in range(4 * hand_out_module.CRITERIA_VALUES)]}
+
+
+@pytest.mark.parametrize(
+    ("size", "criteria", "turns"),
+    [
+        pytest.param(10, {"kind": "none"}, 5, id="small items"),
+        pytest.param(9 * hand_out_module.PARSED_CHARACTERS, {"kind": "none"}, 8, id="large items, eight at a time"),
+        pytest.param(10, MANY_VALUES, 25, id="large criteria, two items at a time"),
+    ],
+)
+async def test_a_slice_holds_less_of_what_takes_longer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, size: int, criteria: Json, turns: int
+) -> None:
+    monkeypatch.setattr(hand_out_module, "SLICE", 10)
+    await bench.do(*(Post(NewItem(write({"kind": "x" * size}))) for _ in range(49)))
+    outcomes = bench.say(claim(2, criteria))
+    commits = len(bench.faults.commits)
+    while not outcomes:
+        await bench.engine.step()
+    assert outcomes == [Empty()]
+    assert len(bench.faults.commits) - commits == turns
+
+
+async def test_what_a_claim_that_has_enough_leaves_goes_to_another_in_the_same_turn(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch_module, "CLAIM_CHARACTERS", len('{"n":0}') + 1)
+    for number in range(4):
+        await bench.post(write({"n": number}))
+    outcomes = await bench.do(claim(2, count=4), claim(3, {"n": {"$gte": 0}}))
+    handed = [outcome.item for outcome in outcomes if isinstance(outcome, Handed)]
+    assert [(item.holder, item.body) for item in handed] == [(2, '{"n":0}'), (2, '{"n":1}'), (3, '{"n":2}')]
 
 
 async def test_an_item_that_no_waiting_claim_takes_is_there_for_the_next(bench: Bench) -> None:

@@ -38,6 +38,7 @@ INDEXES = {
     "pick_same_moment": ((0, 0, 0, 1), "item USING INDEX item_ready (rank=? AND due_at=? AND seq>?)"),
     "pick_same_rank": ((0, 0, 1), "item USING INDEX item_ready (rank=? AND due_at>?)"),
     "pick_lower_rank": ((0, 1), "item USING INDEX item_ready (rank>?)"),
+    "leases": ((), "item USING INDEX item_leased (status=?)"),
     "come_due": ((0, 1), "item USING INDEX item_later (due_at<?)"),
     "outlived": ((0, 1), "item USING INDEX item_expiry (expires_at>? AND expires_at<?)"),
     "mine": (("ann", 9, 1), "item USING INDEX item_mine (posted_by=? AND seq<?)"),

@@ -14,11 +14,11 @@ import pytest
 from leaseway_server.core.errors import StoreFull, StoreLost
 from leaseway_server.core.events import Claim, Event, Result
 from leaseway_server.core.lifecycle import apply, create
-from leaseway_server.core.model import START, Item, NewItem
+from leaseway_server.core.model import START, Candidate, Item, NewItem
 from leaseway_server.store.sqlite import files
 from leaseway_server.store.sqlite import store as store_module
 from leaseway_server.store.sqlite.store import NUMBERS_A_MS, RESERVE, SqliteStore
-from leaseway_server.store.sqlite.turn import COLUMNS
+from leaseway_server.store.sqlite.turn import COLUMNS, PICK_CHARACTERS
 from support.model import NOW, POLICY
 
 UNKNOWN = "00000000000000a1"
@@ -236,6 +236,15 @@ async def test_turns_without_a_sync_commit_inline_however_slow(store: SqliteStor
     assert "MainThread: COMMIT" in seen
 
 
+async def test_a_turn_that_wrote_nothing_syncs_nothing(store: SqliteStore) -> None:
+    store._commit_seconds = 1.0
+    with statements(store) as seen:
+        async with store.turn(durable=True) as turn:
+            await turn.commit()
+    assert "MainThread: COMMIT" in seen
+    assert store._commit_seconds == 1.0, "it tells nothing about the disk"
+
+
 # ── Numbers and ids ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -304,21 +313,40 @@ async def test_a_block_of_numbers_is_reserved_in_the_turn_that_needs_it(store: S
 # ── Picking, sweeping ───────────────────────────────────────────────────────────────────────────────────────────
 
 
+def seen(*items: Item) -> list[Candidate]:
+    """The items as a search sees them."""
+    return [Candidate(*item.position, item.expires_at, item.body) for item in items]
+
+
 async def test_items_are_picked_in_the_order_of_claims_with_their_bodies(store: SqliteStore) -> None:
     low, first, second, high, _later = await posted(
         store,
         NewItem('"low"', priority=-1),
-        NewItem('"first"'),
+        NewItem('"first"', ttl_ms=5),
         NewItem('"second"'),
         NewItem('"high"', priority=1),
         NewItem('"later"', delay_ms=1, priority=100),
     )
     async with store.turn(durable=False) as turn:
-        assert await turn.pick(START, 10, ()) == [high, first, second, low]
-        assert await turn.pick(START, 2, ()) == [high, first]
-        assert await turn.pick(first.position, 10, ()) == [second, low]
-        assert await turn.pick(START, 2, {high.seq, second.seq}) == [first, low]
+        assert await turn.pick(START, 10, ()) == seen(high, first, second, low)
+        assert await turn.pick(START, 2, ()) == seen(high, first)
+        assert await turn.pick(first.position, 10, ()) == seen(second, low)
+        assert await turn.pick(START, 2, {high.seq, second.seq}) == seen(first, low)
         assert await turn.pick(low.position, 10, ()) == []
+        assert await turn.take(seen(second, high)) == {second.seq: second, high.seq: high}
+
+
+async def test_a_pick_ends_with_the_body_that_makes_it_long(store: SqliteStore) -> None:
+    small, large, last = await posted(store, NewItem("1"), NewItem(f'"{"x" * PICK_CHARACTERS}"'), NewItem("1"))
+    async with store.turn(durable=False) as turn:
+        assert await turn.pick(START, 10, ()) == seen(small, large)
+        assert await turn.pick(large.position, 10, ()) == seen(last)
+
+
+async def test_what_is_seen_is_claimable_until_its_life_is_over() -> None:
+    assert Candidate(0, 0, 1, 0, "1").claimable(NOW)
+    assert Candidate(0, 0, 1, NOW + 1, "1").claimable(NOW)
+    assert not Candidate(0, 0, 1, NOW, "1").claimable(NOW)
 
 
 async def test_what_comes_due_and_what_is_outlived_is_found_in_order(store: SqliteStore) -> None:

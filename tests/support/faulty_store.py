@@ -84,6 +84,7 @@ class FaultyTurn:
         self.load = turn.load
         self.time = turn.time
         self.pick = turn.pick
+        self.take = turn.take
         self.come_due = turn.come_due
         self.outlived = turn.outlived
         self.mine = turn.mine

@@ -13,7 +13,7 @@ from leaseway_server.core.jsontext import parse
 from leaseway_server.core.keys import Key
 from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.match import Match, Narrowing, texts_of
-from leaseway_server.core.model import Item, Position, Status
+from leaseway_server.core.model import Candidate, Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 
 
@@ -122,15 +122,20 @@ class MemoryTurn:
 
     async def pick(
         self, after: Position, limit: int, skip: Collection[int], narrowing: Narrowing | None = None
-    ) -> list[Item]:
-        """The next ready items, with `body`."""
+    ) -> list[Candidate]:
+        """The next ready items."""
         ready = [item for item in self._all() if item.ready and item.position > after and item.seq not in skip]
         if narrowing:
             column = slice(narrowing.column - 1, narrowing.column)
             ready = [item for item in ready if set(item.match[column]) & set(narrowing.texts)]
-        picked = [_bare(item) for item in sorted(ready, key=lambda item: item.position)[:limit]]
-        await self.read_bodies(picked)
-        return picked
+        ready.sort(key=lambda item: item.position)
+        return [Candidate(*item.position, item.expires_at, self._row(item.seq).body) for item in ready[:limit]]
+
+    async def take(self, candidates: Collection[Candidate]) -> dict[int, Item]:
+        """The items, with `body`."""
+        taken = {candidate.seq: _bare(self._row(candidate.seq)) for candidate in candidates}
+        await self.read_bodies(taken.values())
+        return taken
 
     async def come_due(self, now: int, limit: int) -> list[Item]:
         """Pending items that came due."""

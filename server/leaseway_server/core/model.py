@@ -5,7 +5,7 @@ sqlite3 module a search of its adapters each time; `view.py` turns both into the
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 Status: TypeAlias = Literal["pending", "processing", "finished", "failed", "dead", "cancelled", "expired"]
 Ending: TypeAlias = Literal["", "open", "lost", "parted", "failed", "released", "closed", "finished"]
@@ -122,6 +122,28 @@ class Item:
         new.result = self.result
         new.match = self.match
         return new
+
+
+class Candidate(NamedTuple):
+    """A ready item as a search looks at it: no more than decides whether a claim takes it.
+
+    Most that are looked at are not taken, and an `Item` costs several times as much, its id most of all.
+    """
+
+    rank: int
+    due_at: int
+    seq: int
+    expires_at: int
+    body: str
+
+    @property
+    def position(self) -> Position:
+        """As of an item; candidates are ordered by it."""
+        return self[:3]
+
+    def claimable(self, now: int) -> bool:
+        """As of an item: what is ready is pending, and its due time was seen to have passed."""
+        return self.expires_at == 0 or self.expires_at > now
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,27 @@ have not seen everything look into the store, a bounded slice at a time.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from leaseway_server.core.commands import Answer, Ask, Empty, Handed, Outcome
+from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.dispatch import END, Dispatch, Lane
 from leaseway_server.core.events import Claim
 from leaseway_server.core.jsontext import Json, parse
 from leaseway_server.core.match import Match, narrow
-from leaseway_server.core.model import Item, Position
+from leaseway_server.core.model import Candidate, Item, Position
 from leaseway_server.runtime.rows import Rows
 from leaseway_server.store.base import Turn
 
-ROW_CHARACTERS: Final = 8 * 1024
-"""A row that is searched counts as one for each so many characters of its body."""
-SLICE: Final = 250
-"""So many rows are looked at for criteria in one turn, which takes a few ms; the next turn goes on."""
+SLICE: Final = 125
+"""So many rows are looked at in one turn, which takes about a ms; the next turn goes on."""
+READ_CHARACTERS: Final = 8 * 1024
+"""A row counts as one more for each so many characters of its body."""
+PARSED_CHARACTERS: Final = 1024
+"""The same where criteria are to be held against it, and it is parsed."""
+CRITERIA_VALUES: Final = 100
+"""A row that is held against criteria counts as one more for each so many members and values that they hold."""
 FEW: Final = 8
 """So many rows are read first for a claim with criteria, then twice as many: it may match one of the first."""
 
@@ -82,27 +88,36 @@ class HandOut:
         step = lane.wanted() if lane.criteria.matches_everything else max(FEW, lane.wanted())
         while budget > 0 and lane.searching:
             skip = {item.seq for item in self._rows.all()}
-            found = await self._turn.pick(lane.cursor, min(budget, step), skip, narrowing)
+            most = max(1, min(budget // _price(lane.criteria), step))
+            found = await self._turn.pick(lane.cursor, most, skip, narrowing)
             step *= 2
-            budget -= max(1, len(found), sum(len(item.body) for item in found) // ROW_CHARACTERS)
+            budget -= _work(lane.criteria, found)
             last = found[-1].position if found else END
             among = [item for item in ready if lane.cursor < item.position <= last]
             await self._rows.with_bodies(among)
-            self._give_out(lane, sorted([*found, *among], key=lambda item: item.position), last)
+            await self._give_out(lane, sorted([*found, *among], key=lambda each: each.position), last)
         return budget
 
-    def _give_out(self, lane: Lane, candidates: Sequence[Item], last: Position) -> None:
-        """Gives the candidates, in the order of claims, to the lane's claims, and moves its cursor over them."""
-        for item in candidates:
+    async def _give_out(self, lane: Lane, seen: Sequence[Item | Candidate], last: Position) -> None:
+        """Gives what meets its criteria, in the order of claims, to the lane's claims; moves its cursor behind that."""
+        chosen = list(islice((each for each in seen if self._meets(lane, each)), lane.wanted()))
+        for item in await self._items(chosen):
             lane.cursor = item.position
-            if item.claimable(self._rows.now) and self._meets(lane, item):
-                self._hand(self._rows.found(item), lane.oldest().ask)
-                if not lane.claims:
-                    return
+            self._hand(self._rows.found(item), lane.oldest().ask)
+            if not lane.claims:
+                return
         lane.cursor = last
 
-    def _meets(self, lane: Lane, item: Item) -> bool:
-        return lane.criteria.matches_everything or lane.criteria.matches(parse(item.body))
+    async def _items(self, chosen: Sequence[Item | Candidate]) -> list[Item]:
+        """The whole items. They are no rows of the turn yet, since a claim that has enough leaves some to others."""
+        items = {each.seq: each for each in chosen if isinstance(each, Item)}
+        if picked := [each for each in chosen if isinstance(each, Candidate)]:
+            items |= await self._turn.take(picked)
+        return [items[each.seq] for each in chosen]
+
+    def _meets(self, lane: Lane, each: Item | Candidate) -> bool:
+        criteria = lane.criteria
+        return each.claimable(self._rows.now) and (criteria.matches_everything or criteria.matches(parse(each.body)))
 
     def _hand(self, item: Item, ask: Ask) -> None:
         changed = self._rows.change(item.id, Claim(ask.holder, ask.user, ask.worker))
@@ -111,3 +126,15 @@ class HandOut:
         self._outcomes.append((self._dispatch.take(ask, len(changed.item.body)), Handed(changed.item)))
         if self._dispatch.has_enough(ask):
             self.end(ask)
+
+
+def _price(criteria: Criteria) -> int:
+    """What a small row counts as that is held against the criteria."""
+    return 1 + criteria.size // CRITERIA_VALUES
+
+
+def _work(criteria: Criteria, seen: Sequence[Candidate]) -> int:
+    """How much of a slice it takes to look at these rows, or to see that there are none; in small rows."""
+    size = sum(len(each.body) for each in seen)
+    characters = READ_CHARACTERS if criteria.matches_everything else PARSED_CHARACTERS
+    return max(1, len(seen) * _price(criteria) + size // characters)

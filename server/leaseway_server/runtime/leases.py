@@ -1,6 +1,6 @@
 """The leases that are committed, in memory: who holds what, and when the next one ends.
 
-Read by one scan at the start and kept by each commit, instead of an index that every claim would write.
+Read at the start and kept by each commit, instead of an index of their ends that every renewal would write.
 """
 
 import heapq

@@ -13,7 +13,7 @@ from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.keys import Key
 from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.match import Match, Narrowing
-from leaseway_server.core.model import Item, Position, Status
+from leaseway_server.core.model import Candidate, Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 
 
@@ -30,13 +30,17 @@ class Turn(Protocol):
 
     async def pick(
         self, after: Position, limit: int, skip: Collection[int], narrowing: Narrowing | None = None
-    ) -> list[Item]:
-        """The next ready items in the order of claims, with `body`; `skip` are row numbers to leave out.
+    ) -> list[Candidate]:
+        """The next ready items in the order of claims; `skip` are row numbers to leave out.
 
         With a `narrowing` only those that have one of its texts.
 
         They may be fewer than `limit` where their bodies are large; none at all means that there are no more.
         """
+        ...
+
+    async def take(self, candidates: Collection[Candidate]) -> dict[int, Item]:
+        """The items that the turn picked, locked, with `body`; by row number."""
         ...
 
     async def come_due(self, now: int, limit: int) -> list[Item]:

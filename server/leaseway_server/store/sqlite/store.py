@@ -72,6 +72,7 @@ class SqliteStore:
         self._commit_seconds = 0.0
         self._commits = 0
         self._synchronous = True
+        self._before_turn = 0
         self._rows = 0
         self._frames_a_row = 4.0
         id_key, self._reserved, epoch = self._start()
@@ -115,7 +116,7 @@ class SqliteStore:
         if durable != self._synchronous:
             self.connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._synchronous = durable
-        before = self.connection.total_changes
+        before = self._before_turn = self.connection.total_changes
         with sqlite_errors():
             try:
                 self.connection.execute("BEGIN")
@@ -206,8 +207,8 @@ class SqliteStore:
 
     async def _commit(self) -> None:
         """COMMIT; on the store's thread while that is slow on average."""
-        if not self._synchronous:
-            self.connection.execute("COMMIT")
+        if not self._synchronous or self.connection.total_changes == self._before_turn:
+            self.connection.execute("COMMIT")  # Nothing is synced; so it tells nothing about the disk either.
         elif self._commit_seconds < INLINE_SECONDS or self._commits % PROBE == PROBE - 1:
             self._timed_commit()
         else:

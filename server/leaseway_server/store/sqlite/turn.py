@@ -6,7 +6,7 @@ from functools import lru_cache
 from heapq import merge
 from itertools import compress
 from operator import attrgetter, ne
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -14,11 +14,13 @@ from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.ids import IdPermutation
 from leaseway_server.core.keys import Key
 from leaseway_server.core.match import Narrowing
-from leaseway_server.core.model import START, Item, Position, Status
+from leaseway_server.core.model import START, Candidate, Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 from leaseway_server.store.queries import load_queries
 from leaseway_server.store.sqlite.files import PACKAGE
 
+Row: TypeAlias = tuple[Any, ...]
+"""As SQLite gives it; the statement says what is in it."""
 COLUMNS: Final = (
     "seq",
     "status",
@@ -50,8 +52,8 @@ COLUMNS: Final = (
     "key",
     "held",
 )
-PICK_CHARACTERS: Final = 4 * 1024 * 1024
-"""A pick ends with the body that makes it so long: a slice of large items must not hold up anybody."""
+PICK_CHARACTERS: Final = 128 * 1024
+"""A pick ends with the body that makes it so long: to read and parse many large items would hold up others."""
 REMOVE_CHARACTERS: Final = 1024 * 1024
 """So much of bodies and results goes in one turn, or one item: freeing it takes time by the page."""
 ATTEMPT_CHARACTERS: Final = 1024 * 1024
@@ -110,41 +112,48 @@ class SqliteTurn:
 
     async def pick(
         self, after: Position, limit: int, skip: Collection[int], narrowing: Narrowing | None = None
-    ) -> list[Item]:
-        """The next ready items, with `body`."""
-        picked: list[Item] = []
+    ) -> list[Candidate]:
+        """The next ready items."""
+        picked: list[Candidate] = []
         size = 0
         most = limit + len(skip)
         behind = self._narrowed(after, most, narrowing) if narrowing else self._behind(after, most)
-        for item in behind:
-            if item.seq not in skip:
-                picked.append(item)
-                size += len(item.body)
+        for candidate in map(Candidate._make, behind):
+            if candidate.seq not in skip:
+                picked.append(candidate)
+                size += len(candidate.body)
                 if len(picked) == limit or size > PICK_CHARACTERS:
                     break
         return picked
 
-    def _behind(self, after: Position, limit: int) -> Iterator[Item]:
-        """The ready items behind a position, at most `limit` of each kind."""
+    async def take(self, candidates: Collection[Candidate]) -> dict[int, Item]:
+        """The items, with `body`."""
+        bodies = {candidate.seq: candidate.body for candidate in candidates}
+        taken = {row[0]: self._item(row) for row in self._execute(SQL["load"], (_numbers(bodies),))}
+        for seq, item in taken.items():
+            item.body = bodies[seq]
+        return taken
+
+    def _behind(self, after: Position, limit: int) -> Iterator[Row]:
+        """The ready items behind a position, at most `limit` of each kind, as rows of what a `Candidate` has."""
         rank, due_at, _ = after
         if after != START:
-            yield from map(self._item, self._execute(SQL["pick_same_moment"], (*after, limit)))
-            yield from map(self._item, self._execute(SQL["pick_same_rank"], (rank, due_at, limit)))
-        yield from map(self._item, self._execute(SQL["pick_lower_rank"], (rank, limit)))
+            yield from self._execute(SQL["pick_same_moment"], (*after, limit))
+            yield from self._execute(SQL["pick_same_rank"], (rank, due_at, limit))
+        yield from self._execute(SQL["pick_lower_rank"], (rank, limit))
 
-    def _narrowed(self, after: Position, limit: int, narrowing: Narrowing) -> Iterator[Item]:
+    def _narrowed(self, after: Position, limit: int, narrowing: Narrowing) -> Iterator[Row]:
         """As `_behind`, but only what has one of the texts, by the index of its member."""
         column = f"match_{narrowing.column}"
         each = [self._with_text(after, limit, column, text) for text in narrowing.texts]
-        return each[0] if len(each) == 1 else merge(*each, key=attrgetter("position"))
+        return each[0] if len(each) == 1 else merge(*each)  # By their positions, which come first.
 
-    def _with_text(self, after: Position, limit: int, column: str, text: str) -> Iterator[Item]:
+    def _with_text(self, after: Position, limit: int, column: str, text: str) -> Iterator[Row]:
         rank, due_at, _ = after
         if after != START:
-            yield from map(self._item, self._execute(_by(column, "pick_match_same_moment"), (text, *after, limit)))
-            same_rank = (text, rank, due_at, limit)
-            yield from map(self._item, self._execute(_by(column, "pick_match_same_rank"), same_rank))
-        yield from map(self._item, self._execute(_by(column, "pick_match_lower_rank"), (text, rank, limit)))
+            yield from self._execute(_by(column, "pick_match_same_moment"), (text, *after, limit))
+            yield from self._execute(_by(column, "pick_match_same_rank"), (text, rank, due_at, limit))
+        yield from self._execute(_by(column, "pick_match_lower_rank"), (text, rank, limit))
 
     async def come_due(self, now: int, limit: int) -> list[Item]:
         """Pending items that came due."""
