@@ -208,7 +208,7 @@ class Journal(Record):
     def _outstay(self, rows: dict[str, Item]) -> dict[str, int]:
         ends = {}
         for row in rows.values():
-            if not row.finished_at or row.held:
+            if not row.finished_at:
                 continue
             if row.status == "finished" and row.fetched_at:
                 ends[row.id] = row.fetched_at + self._keep.fetched
