@@ -206,6 +206,30 @@ def test_what_was_refused_is_over() -> None:
     assert talk.session.backlog == 0
 
 
+def test_bytes_are_unanswered_until_their_message_is() -> None:
+    talk = work()
+    first, second = talk.asks(renewed(1)), talk.asks(renewed(2))
+    assert talk.session.unanswered > 0
+    waiting = talk.asks({"claim": {"waitMs": 1_000}})
+    before = talk.session.unanswered
+    talk.settle(waiting, Handed(held()))
+    assert talk.session.unanswered == before, "a claim that waits is none of them"
+    talk.settle(second, OK)
+    assert 0 < talk.session.unanswered < before
+    talk.settle(first, Failed(Unavailable("not now")))
+    assert talk.session.unanswered == 0
+
+
+def test_the_bytes_of_a_batch_are_its_first_answers() -> None:
+    talk = work()
+    claim, report = talk.says({"batch": [{"claim": {"waitMs": 1_000}}, renewed(1)]})
+    assert talk.session.unanswered > 0
+    talk.settle(report, OK)
+    assert talk.session.unanswered == 0
+    talk.settle(claim, Empty())
+    assert talk.session.unanswered == 0
+
+
 # ── batch ──
 
 

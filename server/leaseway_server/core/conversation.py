@@ -42,6 +42,8 @@ class Exchange:
     left: int = 1
     """How many outcomes its command still has."""
     messages: tuple[bytes, ...] = ()
+    size: int = 0
+    """Bytes of the frame that it came in, while it is not answered; of a batch the first one has them."""
 
 
 class Conversation(ABC):
@@ -58,6 +60,8 @@ class Conversation(ABC):
         """How many of them were no message of the protocol."""
         self.refused: Counter[str] = Counter()
         """How many errors were said, by code."""
+        self.unanswered = 0
+        """How many bytes came in messages that are not answered yet; claims that wait are none of them."""
         self._waiting: deque[Exchange] = deque()
         self._outgoing: list[bytes] = []
         self._weight = 0
@@ -72,6 +76,11 @@ class Conversation(ABC):
             return []
         said: list[Exchange] = []
         self._message(value, said, outer=True)
+        for exchange in said:
+            if exchange.ordered:
+                exchange.size = len(text)
+                self.unanswered += exchange.size
+                break
         return said
 
     def settle(self, exchange: Exchange, outcome: Outcome) -> None:
@@ -82,6 +91,9 @@ class Conversation(ABC):
             self._say(exchange, self._error(exchange, outcome.error))
         else:
             self._answer(exchange, outcome)
+        if exchange.left == 0 and exchange.size:
+            self.unanswered -= exchange.size
+            exchange.size = 0
         self._flush()
 
     def take(self) -> list[bytes]:

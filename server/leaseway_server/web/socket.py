@@ -30,6 +30,7 @@ TOO_SLOW: Final = 1013
 MOST_BYTES: Final = 256 * 1024 * 1024
 """What may wait in memory for a client to take it."""
 MOST_UNANSWERED: Final = 4_096
+MOST_UNANSWERED_BYTES: Final = 4 * 1024 * 1024
 """While so many of a client's messages wait for an answer, or answers to be taken, no more are read. One that never
 takes them answers no ping either, and is cut off."""
 
@@ -201,12 +202,16 @@ class Socket(ABC):
             self._idle.set()
 
     def _hold_back(self) -> None:
-        if not self._held_back and self.session.backlog > MOST_UNANSWERED:
+        session = self.session
+        if not self._held_back and (session.backlog > MOST_UNANSWERED or session.unanswered > MOST_UNANSWERED_BYTES):
             self._held_back = True
             self._wire.transport.pause_reading()
 
     def _read_on(self) -> None:
-        if self._held_back and self.session.backlog < MOST_UNANSWERED // 2 and not self._wire.transport.is_closing():
+        session = self.session
+        if not self._held_back or self._wire.transport.is_closing():
+            return
+        if session.backlog < MOST_UNANSWERED // 2 and session.unanswered <= MOST_UNANSWERED_BYTES // 2:
             self._held_back = False
             self._wire.transport.resume_reading()
 
