@@ -4,7 +4,6 @@ from leaseway_server.core.commands import Change, Failed, Oldest, Post, Posted, 
 from leaseway_server.core.events import Cancel, Progress
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime.observer import Changes, Gauges, Nobody
-from leaseway_server.runtime.tally import STATUSES
 from support.bench import Bench, claim
 from support.clock import START
 
@@ -80,22 +79,16 @@ async def test_it_is_told_also_where_nothing_can_be_written(bench: Bench, quiet:
 # ── How much there is ──
 
 
-def gauges(pending: int, waiting_claims: int, leases: int) -> Gauges:
-    """What is measured where so many items wait, and as many are held as there are leases."""
-    counts = dict.fromkeys(STATUSES, 0) | {"pending": pending, "processing": leases}
-    return Gauges(counts, waiting_claims, leases)
-
-
 async def test_gauges_say_what_there_is(bench: Bench) -> None:
     holder = bench.engine.new_holder()
-    assert bench.engine.gauges == gauges(0, 0, 0)
+    assert bench.engine.gauges == Gauges({"pending": 0, "processing": 0}, 0, 0)
     await bench.claimed(holder)
     bench.say(claim(holder, {"there is": "none"}, wait_ms=1_000))
     await bench.post()
-    assert bench.engine.gauges == gauges(1, 1, 1)
+    assert bench.engine.gauges == Gauges({"pending": 1, "processing": 1}, 1, 1)
     await bench.do(Withdraw(holder))
     await bench.restart()
-    assert bench.engine.gauges == gauges(1, 0, 1)
+    assert bench.engine.gauges == Gauges({"pending": 1, "processing": 1}, 0, 1)
 
 
 # ── How turns go ──

@@ -38,8 +38,6 @@ class Journal(Record):
         self._keep = keep
         self._paused = False
         self._blocked = False
-        self._let_go: dict[str, int] = {}
-        """When the key of an item was seen to be let go."""
         self._unsure: set[str] = set()
         """Items whose report's answer was on its way when the socket dropped, behind a claim that waited for space."""
         self._started_at = self._grace_until = 0
@@ -60,7 +58,7 @@ class Journal(Record):
         self._answered.clear()
         self._dropped.clear()
         before = self.rows
-        self._take_rows(rows, now)
+        self._take_rows(rows)
         self._check_gone(before, now, unsure)
         assert self._posted - unsure <= self.rows.keys(), "I1: a post that was acknowledged is gone"
         self._posted &= self.rows.keys()
@@ -92,7 +90,7 @@ class Journal(Record):
         assert len(self.handed) == handed or not stays_paused, "something was handed out in a pause"
         self._paused = paused
         before = self.rows
-        self._take_rows(rows, now)
+        self._take_rows(rows)
         self._check_gone(before, now, self._deleted)
         for name in before.keys() & self.rows.keys():
             assert name not in self._deleted, "it was deleted, and is there"
@@ -107,10 +105,8 @@ class Journal(Record):
         self._blocked = blocked
         self._retried.clear()
 
-    def _take_rows(self, rows: Sequence[Item], now: int) -> None:
-        held = {row.id for row in self.rows.values() if row.held}
+    def _take_rows(self, rows: Sequence[Item]) -> None:
         self.rows = {row.id: row for row in rows}
-        self._let_go |= {row.id: now for row in rows if row.id in held and not row.held}
         self.named = max(self.named, *(int(name[1:]) + 1 for name in self.rows), 0)
 
     # ── What must hold ──
@@ -218,8 +214,8 @@ class Journal(Record):
                 ends[row.id] = row.fetched_at + self._keep.fetched
             else:
                 ends[row.id] = row.finished_at + int(getattr(self._keep, row.status))
-            if row.key:  # Nor before it was let go: at the next full second, or when the engine looked again.
-                ends[row.id] = max(ends[row.id], self._held_until(row), self._let_go.get(row.id, 0))
+            if row.key:  # It was let go not before that, and at the next full second.
+                ends[row.id] = max(ends[row.id], self._held_until(row))
         return ends
 
     def check_attempts(self, table: dict[tuple[str, int], Attempt]) -> None:

@@ -76,8 +76,7 @@ def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
 def identify(site: Site, scope: Scope) -> Caller:
     """The caller of a request that is about no queue in particular.
 
-    Raises `Unauthorized` where its token does not count, `Misdirected`, `TooManyAttempts` and `Unavailable`. It is in
-    the audit log then, as with `admit`.
+    Raises `Unauthorized` where its token does not count, `Misdirected`, `TooManyAttempts` and `Unavailable`.
     """
     now = site.clock.now()
     address = client_address(scope, site.trusted_proxies)
@@ -90,7 +89,6 @@ def identify(site: Site, scope: Scope) -> Caller:
         if isinstance(refused, Unauthorized):
             site.failures.failed(address, now)
         site.refused_access.audit(address=address, queue="", right=None, reason=refused.code)
-        scope[AUDITED] = True
         raise
     return caller
 
@@ -116,7 +114,6 @@ def admit_operator(site: Site, scope: Scope) -> None:
     except Refused as refused:
         said = {"address": address, "reason": refused.code, "user": caller.user}
         site.refused_access.audit(queue="_metrics", right="admin", **said)
-        scope[AUDITED] = True
         raise
 
 
