@@ -10,6 +10,7 @@ from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.policy import Policy
 
 NOW: Final = 1_800_000_000_000
+DAY: Final = 86_400_000
 SOCKET: Final = 7
 OTHER: Final = 8
 LEASE: Final = 10_000

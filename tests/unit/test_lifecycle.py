@@ -24,9 +24,10 @@ from leaseway_server.core.events import (
     Retry,
     SocketLost,
 )
-from leaseway_server.core.lifecycle import TABLE, Refusal, apply, create
-from leaseway_server.core.model import NOBODY, OPEN, TERMINAL, Item, NewItem
+from leaseway_server.core.lifecycle import TABLE, Refusal, apply
+from leaseway_server.core.model import NOBODY, OPEN, TERMINAL, Item
 from support.model import (
+    DAY,
     ERROR,
     LATER,
     LEASE,
@@ -44,8 +45,6 @@ from support.model import (
     resume,
     waiting_again,
 )
-
-DAY = 86_400_000
 
 
 def difference(before: Item, now: Item) -> dict[str, Any]:
@@ -457,42 +456,6 @@ def test_nobody_adjusts_a_due_time_to_the_end_of_life_or_past_it(due_at: int) ->
 def test_what_was_seen_to_be_due_stays_so_where_the_clock_goes_back() -> None:
     changed = after(pending(), Adjust(priority=1), NOW - 5)
     assert (changed.rank, changed.ready, changed.due_at) == (-1, 1, NOW)
-
-
-# ── A post ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def post(**options: Any) -> Item:
-    return create(NewItem("1", **options), "00000000000000a1", 1, NOW, POLICY)
-
-
-@pytest.mark.protocol("1.16")
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, {"due_at": NOW, "ready": 1, "expires_at": 0, "max_attempts": 3, "rank": 0, "rev": 1, "ending": ""}),
-        ({"delay_ms": 500}, {"due_at": NOW + 500, "ready": 0}),
-        ({"due_at": NOW + 500}, {"due_at": NOW + 500, "ready": 0}),
-        ({"due_at": NOW - 500}, {"due_at": NOW, "ready": 1}),
-        ({"ttl_ms": 500}, {"expires_at": NOW + 500}),
-        ({"ttl_ms": 500, "delay_ms": 499}, {"expires_at": NOW + 500, "due_at": NOW + 499}),
-        ({"priority": 5}, {"rank": -5}),
-        ({"max_attempts": 1}, {"max_attempts": 1}),
-        ({"posted_by": "ann", "meta": "{}"}, {"posted_by": "ann", "meta": "{}", "posted_at": NOW, "updated_at": NOW}),
-    ],
-)
-def test_a_post_is_due_as_asked_or_now(options: dict[str, Any], expected: dict[str, Any]) -> None:
-    item = post(**options)
-    assert item.status == "pending"
-    assert {name: getattr(item, name) for name in expected} == expected
-
-
-@pytest.mark.protocol("5.58")
-@pytest.mark.parametrize("options", [{"ttl_ms": 0}, {"ttl_ms": 500, "delay_ms": 500}, {"ttl_ms": 1, "due_at": NOW + 9}])
-def test_a_post_that_is_due_at_or_after_its_end_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(BadMessage) as refusal:
-        post(**options)
-    assert refusal.value.problems[0].path == "/ttlMs"
 
 
 @pytest.mark.protocol("1.1")

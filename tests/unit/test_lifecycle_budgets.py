@@ -9,6 +9,7 @@ from leaseway_server.core.events import Event, GraceEnd, LeaseEnd, Progress, Rel
 from leaseway_server.core.model import NOBODY, Item
 from leaseway_server.core.policy import Policy
 from support.model import (
+    DAY,
     LATER,
     LEASE,
     NOW,
@@ -23,9 +24,6 @@ from support.model import (
     resume,
     waiting_again,
 )
-
-DAY = 86_400_000
-
 
 # ── Charged once ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,8 +1,8 @@
 """One turn: what is done with everything that gathered while the last commit ran (architecture: `The heart`).
 
 It loads the rows that are named, applies the events purely, sweeps what is over, has ready items given to waiting
-claims (`hand_out.py`), and saves what changed, once. It commits nothing and answers nobody: `outcomes` and `changes`
-are the engine's to use after the commit.
+claims (`hand_out.py`), reads what is asked for, and saves what changed, once. It commits nothing and answers nobody:
+`outcomes` and what its `rows` say are the engine's to use after the commit.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -72,7 +72,7 @@ class Sweeps:
 
     @property
     def pressing(self) -> bool:
-        """Whether there is more than loss of power may cost: ends that were told, what is pruned, keys that passed."""
+        """Whether loss of power may not cost all of it. It may cost stamps, what is pruned, and keys that passed."""
         return self.claims or bool(self.leases) or self.due or self.expiry
 
 
