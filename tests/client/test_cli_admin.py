@@ -326,6 +326,18 @@ def test_the_address_and_the_token_come_from_the_environment_too(peer: Peer, mon
         (items, ["http://x:y/demo"], "a queue's address is such as"),
         (items, ["http://[x/demo"], "a queue's address is such as"),
         (items, ["ftp://x/demo"], "a queue's address is such as"),
+        (items, ["http://a..b/demo"], "a queue's address is such as"),
+        (why, ["http://.x/demo", A], "a queue's address is such as"),
+        (retry, [f"https://{'a' * 64}.example/demo", A], "a queue's address is such as"),
+        (cancel, [f"ws://{'é' * 64}/demo", A], "a queue's address is such as"),
+        (pause, ["http://x\x00y/demo"], "a queue's address is such as"),
+        (unpause, ["http://x y/demo"], "a queue's address is such as"),
+        (items, ["http://x\x7f/demo"], "a queue's address is such as"),
+        (items, ["http://x\udcff/demo"], "a queue's address is such as"),
+        (items, ["http://x℀y/demo"], "a queue's address is such as"),
+        (items, ["http://x/é/demo"], "a queue's address is such as"),
+        (items, ["http://x/a b/demo"], "a queue's address is such as"),
+        (items, ["http://x/\udcff/demo"], "a queue's address is such as"),
         (items, [f"http://x/demo?token={TOKEN}"], "holds no query, fragment or user; give the token as LEASEWAY_TOKEN"),
         (items, [f"http://{TOKEN}@x/demo"], "holds no query, fragment or user"),
         (items, [f"http://x/demo#{TOKEN}"], "holds no query, fragment or user"),
@@ -425,6 +437,19 @@ def test_what_is_not_there(peer: Peer) -> None:
         told = call(command, peer.url, *words)
         assert (told.exit_code, told.stdout) == ((1 if words else 3), ""), command.name
         assert "there is none" in told.stderr
+
+
+@pytest.mark.parametrize("below", ["/items", f"/items/{B}", "/monitor", "/work/"])
+@pytest.mark.parametrize("status", [404, 405])
+@pytest.mark.parametrize(("command", "words"), ALL, ids=lambda value: getattr(value, "name", ""))
+def test_a_path_below_the_queue(peer: Peer, command: click.Command, words: list[str], status: int, below: str) -> None:
+    """It may be a queue's behind a proxy: only where the server has nothing there is it doubted."""
+    answer = problem(status, "not-found", "there is none")
+    path = f"/demo{below.rstrip('/')}"
+    peer.answers = {f"{m} {path}{p.removeprefix('/demo')}": answer for m in ("GET", "POST") for p in PATHS}
+    told = call(command, peer.url + below, *words)
+    assert told.exit_code in (1, 3)
+    assert f"there is none; is {path} the queue's own path, and not one below it?" in told.stderr
 
 
 @pytest.fixture

@@ -2,7 +2,19 @@
 
 import pytest
 
-from leaseway_server.core.commands import BEYOND, Change, Changed, Failed, Followed, Post, Posted, ReadFollowed
+from leaseway_server.core.commands import (
+    BEYOND,
+    Change,
+    Changed,
+    Delete,
+    Failed,
+    Followed,
+    Found,
+    Post,
+    Posted,
+    Read,
+    ReadFollowed,
+)
 from leaseway_server.core.events import Cancel, Result
 from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.watch import ALL, View
@@ -195,12 +207,31 @@ async def test_a_guard_is_asked_of_the_item_as_it_stands(
     assert (await bench.read(item.id)).status == ("cancelled" if accepted else "pending")
 
 
+@pytest.mark.parametrize("reason", ["", "state", "unknown"])
+async def test_a_guard_is_asked_before_an_item_is_deleted(bench: Bench, reason: str) -> None:
+    """As it stands in this turn, which cancels it first."""
+    (item,) = await post(bench, "ann")
+    asked: list[str] = []
+
+    def guard(found: Item) -> str:
+        asked.append(found.status)
+        return reason
+
+    _, deleted = await bench.do(Change(item.id, Cancel()), Delete(item.id, guard))
+    assert isinstance(deleted, Changed)
+    assert (deleted.accepted, deleted.reason, asked) == (not reason, reason, ["cancelled"])
+    (found,) = await bench.do(Read((item.id,)))
+    assert isinstance(found, Found)
+    assert (item.id in found.items) == bool(reason)
+
+
 async def test_of_an_item_that_is_not_there_no_guard_is_asked(bench: Bench) -> None:
     def guard(_item: Item) -> str:
         raise AssertionError("there is nothing to ask about")
 
-    (changed,) = await bench.do(Change("0" * 16, Cancel(), guard))
-    assert changed == Changed(accepted=False, item=None, reason="unknown")
+    for command in (Change("0" * 16, Cancel(), guard), Delete("0" * 16, guard)):
+        (changed,) = await bench.do(command)
+        assert changed == Changed(accepted=False, item=None, reason="unknown")
 
 
 # ── Who waits, and who holds ──

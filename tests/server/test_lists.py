@@ -1,7 +1,7 @@
 """Lists and bulk over HTTP: what they hold, what is done to it, and what is refused (PROTOCOL.md §5)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -151,7 +151,8 @@ async def test_posters_are_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        ("state=dead", "state is not known here"),
+        ("state=dead", "state is not known here; known are status, label, postedBy, key, limit, cursor"),
+        ("lmit=5", "lmit is not known here; known are status, label, postedBy, key, limit, cursor"),
         ("status=dead&Status=dead", "Status is not known here"),
         ("status=deed", "status must be one of"),
         ("status=", "status must be one of"),
@@ -274,6 +275,77 @@ async def test_an_item_that_changed_meanwhile_is_matched_and_not_changed(
     assert (await http.get(f"/items/{second}")).json()["status"] == "cancelled"
 
 
+async def _finish(http: httpx.AsyncClient, item_id: str, attempts: int) -> None:
+    await http.post("/claim", json={})
+    report = {"id": item_id, "attempts": attempts, "value": 1}
+    assert (await http.post("/result", json=report)).json()["accepted"]
+
+
+async def _claimed(http: httpx.AsyncClient, _clock: ManualClock, item_id: str) -> None:
+    assert (await http.post("/claim", json={})).json()["id"] == item_id
+
+
+async def _retried_and_finished(http: httpx.AsyncClient, _clock: ManualClock, item_id: str) -> None:
+    assert (await http.post(f"/items/{item_id}/retry")).status_code == 200
+    await _finish(http, item_id, 2)
+
+
+async def _retried_and_cancelled(http: httpx.AsyncClient, _clock: ManualClock, item_id: str) -> None:
+    assert (await http.post(f"/items/{item_id}/retry")).status_code == 200
+    assert (await http.post(f"/items/{item_id}/cancel")).status_code == 200
+
+
+async def _put_forward(http: httpx.AsyncClient, _clock: ManualClock, item_id: str) -> None:
+    assert (await http.patch(f"/items/{item_id}", json={"dueAt": 0})).status_code == 200
+
+
+async def _came_due(_http: httpx.AsyncClient, clock: ManualClock, _item_id: str) -> None:
+    clock.advance(5_000)
+
+
+@pytest.mark.protocol("5.103")
+@pytest.mark.parametrize(
+    ("action", "wanted", "meanwhile", "stays"),
+    [
+        ("cancel", {"status": "pending"}, _claimed, "processing"),
+        ("cancel", {"label": "scheduled"}, _put_forward, "pending"),
+        ("cancel", {"label": "scheduled"}, _came_due, "pending"),
+        ("retry", {"status": "failed"}, _retried_and_cancelled, "cancelled"),
+        ("retry", {"status": "failed"}, _retried_and_finished, "finished"),
+        ("delete", {"status": "failed"}, _retried_and_finished, "finished"),
+        ("delete", {"label": ["failed", "dead"]}, _retried_and_cancelled, "cancelled"),
+    ],
+)
+async def test_what_the_filter_holds_no_more_is_left_alone(
+    http: httpx.AsyncClient,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    action: str,
+    wanted: dict[str, Any],
+    meanwhile: Callable[[httpx.AsyncClient, ManualClock, str], Awaitable[None]],
+    stays: str,
+) -> None:
+    """The action could still be done to it, but for one: of another item, which stayed as it was, it is."""
+
+    async def make() -> str:
+        return await post(http, delayMs=5_000 * ("label" in wanted)) if action == "cancel" else await failed_item(http)
+
+    item_id = await make()
+    page = Looking.page
+
+    async def and_a_change(self: Looking, *arguments: Any, **named: Any) -> Any:
+        found = await page(self, *arguments, **named)
+        await meanwhile(http, clock, item_id)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Looking, "page", and_a_change)
+        assert await bulk(http, action, **wanted) == (1, 0)
+    assert (await http.get(f"/items/{item_id}")).json()["status"] == stays
+    await make()
+    assert await bulk(http, action, **wanted) == (1, 1)
+
+
 async def test_bulk_has_one_line_in_the_audit_log(http: httpx.AsyncClient) -> None:
     for _ in range(3):
         await post(http)
@@ -368,7 +440,10 @@ async def test_it_ends_with_the_server_or_its_client(
         ({"action": "cancel", "filter": {"key": ""}}, "/filter/key"),
         ({"action": "cancel", "filter": {}, "dryRun": 1}, "/dryRun"),
         ({"action": "cancel", "filter": {}, "dryRun": None}, "/dryRun"),
-        ({"action": "cancel", "filter": {}, "dryrun": True}, None),
+        ({"action": "cancel", "filter": {}, "dryrun": True}, "/dryrun"),
+        ({"action": "cancel", "filter": {}, "a/b~": True}, "/a~1b~0"),
+        ({"action": "cancel", "filter": {}, "": True}, "/"),
+        ({"action": "cancel", "filter": {}, "x" * 5_000: True}, "/" + "x" * 200),
     ],
 )
 async def test_a_wrong_body_is_refused_and_changes_nothing(http: httpx.AsyncClient, body: object, path: str) -> None:

@@ -180,6 +180,25 @@ async def test_lines_that_are_no_posts(
     assert await waiting(http) == []
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('{"item":2,}', "line 1, column 10"),
+        ('{"item":1}\n{"item":2,}\n', "line 2, column 10"),
+        ('{"item":1}\r\n{"item":2}\r\nnot', "line 3, column "),
+        ('{"item":1}\n\n{"item":2}', "an empty text is no JSON (line 2, column 1)"),
+        ('{"item":1}\n{"item":1}\n{"item":1e999}', "line 3, column "),
+        ('{"item":1}\n{"item":"\\ud800"}', "line 2, column "),
+    ],
+)
+async def test_what_is_wrong_in_a_line_is_told_with_its_line(http: httpx.AsyncClient, content: str, told: str) -> None:
+    problem = (await http.post("/demo/items", content=content, headers=LINES)).json()
+    assert problem["code"] == "bad-json"
+    assert told in problem["detail"]
+    assert told in problem["errors"][0]["message"]
+    assert await waiting(http) == []
+
+
 @pytest.mark.protocol("5.88", "5.89")
 async def test_a_line_is_bound_as_a_body_is_and_all_of_them_by_eight_of_those(http: httpx.AsyncClient) -> None:
     """An array, which has to be read at once, is bound as one body."""
@@ -280,7 +299,8 @@ async def test_a_key_in_the_header_is_text_as_in_the_body(server: TestServer, ht
     assert answer.json() == first | {"duplicate": True}
 
 
-@pytest.mark.parametrize("value", [None, 1, "", "x" * 201, "a\nb", "a\x00", "a\u2028", True, [], {}])
+@pytest.mark.protocol("0.18", "0.19")
+@pytest.mark.parametrize("value", [None, 1, "", "x" * 201, "a\nb", "a\x00", "a\u2028", "\u2029b", True, [], {}])
 async def test_what_is_no_key(http: httpx.AsyncClient, server: TestServer, value: Any) -> None:
     refused(await http.post("/demo/items", json={"item": 1, "key": value}), 422, "bad-message", "/key")
     async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor:

@@ -22,7 +22,7 @@ from support.wire import check_http
 @pytest.mark.protocol("5.42", "5.45", "5.82", "5.112")
 async def test_the_facts_are_those_of_the_configuration(tmp_path: Path) -> None:
     toml = "[server]\nmax_message_bytes = 2_000_000\nlimits.subscriptions = 5\nlimits.ids_per_message = 6\n"
-    queue = resize_queue(lease='"90s"', max_pending="7")
+    queue = resize_queue(lease='"90s"', max_bulk_items="11", max_pending="7")
     async with running_server(tmp_path, toml + queue) as server, Line(server.base_url) as line:
         answer = await line.ask("GET", "/resize")
         check_http("queue", answer.json)
@@ -40,6 +40,7 @@ async def test_the_facts_are_those_of_the_configuration(tmp_path: Path) -> None:
                 "maxSubscriptions": 5,
                 "maxCount": 1_000,
                 "maxWaitMs": 600_000,
+                "maxBulkItems": 11,
                 "maxPending": 7,
             },
             "schemas": {kind: example("resize", kind) for kind in ("item", "progress", "result")},
@@ -50,6 +51,7 @@ async def test_the_facts_are_those_of_the_configuration(tmp_path: Path) -> None:
         assert (head.status, head.body) == (200, b"")
 
 
+@pytest.mark.protocol("5.115")
 async def test_a_queue_without_schemas_has_none_to_show(tmp_path: Path) -> None:
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "item.json").write_text("true")

@@ -206,6 +206,50 @@ async def test_more_than_are_counted_are_at_least_so_many(scene: Scene, monkeypa
     assert (await scene.reasons(ids[3]))[0][1].startswith("at least 2 ready items")
 
 
+@pytest.mark.protocol("5.116", "5.117")
+async def test_who_sees_only_its_own_is_told_nothing_of_others(tmp_path: Path) -> None:
+    """Others' items come first, and workers with names, users and criteria are there: none of it is told."""
+    toml = '[queues.own]\nvisibility = "own"\naccess = { work = ["box-secret"], admin = ["root"] }\n'
+    users: Any = {"ann": [], "bob": [], "box-secret": [], "root": []}
+    async with (
+        running_server(tmp_path, toml, users=users) as server,
+        Line(server.base_url) as line,
+        raw_socket(f"{server.ws_url}/own/work?token={server.tokens['box-secret']}") as worker,
+    ):
+        callers = {user: bearer(token) for user, token in server.tokens.items()}
+
+        async def post(user: str, item: str, **options: int) -> str:
+            return str((await line.ask("POST", "/own/items", callers[user], {"item": item, **options})).json["id"])
+
+        async def why(user: str, item_id: str) -> tuple[list[str], int | None, str]:
+            answer = await line.ask("GET", f"/own/items/{item_id}/why", callers[user])
+            wire.check_response("GET", f"/items/{item_id}/why", 200, answer.json)
+            return [each["code"] for each in answer.json["reasons"]], answer.json["ahead"], str(answer.json)
+
+        async def both(item_id: str, codes: list[str], ahead: int) -> None:
+            """What bob, whose item it is, hears and what those hear who see all."""
+            heard, count, text = await why("bob", item_id)
+            assert (heard, count, "secret" in text) == ([code for code in codes if code != "ahead"], None, False)
+            for user in ("root", "box-secret"):
+                assert (await why(user, item_id))[:2] == (codes, ahead)
+
+        for _ in range(3):
+            await post("ann", "secret", priority=1)
+        waits = await post("bob", "mine")
+        await both(waits, ["ahead", "no-worker"], 3)
+        await worker.ask({"hello": {"worker": "secret-1"}})
+        await both(waits, ["ahead", "no-worker"], 3)
+        assert (await worker.ask({"claim": {"criteria": {"$in": ["secret", "secret-2"]}}}))["type"] == "item"
+        await both(waits, ["ahead", "no-match"], 2)
+        assert (await worker.ask({"claim": {"criteria": {"$in": ["mine"]}}}))["id"] == waits
+        await both(waits, ["held"], 0)
+        await both(await post("bob", "mine"), ["ahead", "busy"], 2)
+        await both(await post("bob", "later", delayMs=60_000), ["not-due", "ahead", "no-match"], 3)
+        ended = await post("bob", "ended")
+        await line.ask("POST", f"/own/items/{ended}/cancel", callers["bob"], {})
+        await both(ended, ["cancelled"], 0)
+
+
 async def test_what_one_may_not_see_has_no_reasons(tmp_path: Path) -> None:
     toml = '[queues.own]\nvisibility = "own"\naccess = { work = [], admin = ["root"] }\n'
     users: Any = {"ann": [], "bob": [], "root": []}

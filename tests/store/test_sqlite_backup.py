@@ -178,8 +178,15 @@ async def test_a_target_that_holds_something_is_refused_and_stays(data: Path, ta
     with pytest.raises(FileExistsError, match="is not empty; a backup needs a folder of its own"):
         back_up(data, target)
     assert [path.read_text() for path in target.iterdir()] == ["mine"]
-    assert "Not a directory" in refusal(data, target / "mine")
-    assert "Not a directory" in refusal(data, target / "mine" / "more")
+    for within in (target / "mine", target / "mine" / "more"):
+        told = refusal(data, within)
+        assert told.startswith(f"a backup cannot be made in {within}: ")
+        assert "Not a directory" in told
+
+
+async def test_a_target_that_cannot_be_made_is_what_is_told(data: Path) -> None:
+    target = Path("/proc/x")  # Where nobody can make a folder, not even root.
+    assert refusal(data, target).startswith(f"a backup cannot be made in {target}: ")
 
 
 async def test_a_copy_that_fails_leaves_nothing(data: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,7 +214,7 @@ def test_names_of_users(name: str) -> None:
     assert is_name(name)
 
 
-@pytest.mark.protocol("0.18")
-@pytest.mark.parametrize("name", ["", "a\nb", "\x1b[31m", "x" * 201, "\u2028", "\ud800"])
+@pytest.mark.protocol("0.18", "0.19")
+@pytest.mark.parametrize("name", ["", "a\nb", "\x1b[31m", "\x85", "x" * 201, "\u2028", "a\u2029b", "\ud800"])
 def test_what_is_no_name(name: str) -> None:
     assert not is_name(name)

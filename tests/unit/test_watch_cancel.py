@@ -99,6 +99,7 @@ def test_a_cancel_that_is_wrong(value: Json, code: str) -> None:
     assert Monitor(QUEUE).refused({"cancel": value}) == (code, "", None)
 
 
+@pytest.mark.protocol("3.43")
 @pytest.mark.parametrize("bad", [None, 7, {}, [ID], True])
 def test_a_member_that_is_no_id_harms_no_other(bad: Json) -> None:
     monitor = Monitor(QUEUE)

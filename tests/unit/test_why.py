@@ -130,6 +130,41 @@ def test_long_names_and_criteria_are_cut() -> None:
     assert busy == "each worker whose claim matches holds work: box-0, box-1, box-2 and 2 more"
 
 
+SECRET: Final = Worker("box-secret", asks({"format": "secret"}), holds=0)
+
+
+@pytest.mark.protocol("5.117")
+@pytest.mark.parametrize(
+    ("item", "facts", "told"),
+    [
+        (pending(), {}, ("no-worker", "no worker asks for it now")),
+        (pending(), {"workers": [replace(SECRET, latest=None)]}, ("no-worker", "no worker asks for it now")),
+        (pending(), {"workers": [replace(SECRET, latest=asks(None))]}, ("no-worker", "no worker asks for it now")),
+        (pending(), {"workers": [SECRET]}, ("no-match", "no claim matches")),
+        (pending(), {"asked": [asks({"format": "secret"})]}, ("no-match", "no claim matches")),
+        (
+            pending(),
+            {"workers": [replace(SECRET, latest=asks(None), holds=1)]},
+            ("busy", "each worker whose claim matches holds work"),
+        ),
+        (replace(held(), worker="box-secret", lease_user="secret"), {}, ("held", "a worker holds it")),
+        (replace(held(), holder=HTTP, lease_user="secret"), {}, ("held", "a worker holds it")),
+    ],
+)
+def test_where_nobody_is_named(item: Item, facts: dict[str, Any], told: tuple[str, str]) -> None:
+    (reason,) = why(item, JPG, replace(QUIET, names=False, **facts))
+    assert (reason.code, reason.message) == told
+
+
+def test_where_nobody_is_named_what_is_of_the_item_itself_is_told() -> None:
+    later = replace(pending(), ready=0, due_at=NOW + 90_000)
+    named = replace(QUIET, paused=True, asked=[asks(None)])
+    assert why(later, JPG, replace(named, names=False)) == why(later, JPG, named)
+    assert [reason.code for reason in why(later, JPG, named)] == ["not-due", "paused"]
+    over = replace(pending(), status="finished", ready=0, finished_at=NOW)
+    assert why(over, JPG, replace(named, names=False)) == why(over, JPG, named)
+
+
 @pytest.mark.protocol("5.22")
 @pytest.mark.parametrize(
     ("changes", "told"),

@@ -18,6 +18,9 @@ from leaseway_server.core.model import Item, NewItem
 BEYOND: Final = 2**63 - 1
 """Above every row number."""
 
+Guard: TypeAlias = Callable[[Item], str]
+"""Why a change is not for this item, as it stands; "" where it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Post:
@@ -35,9 +38,13 @@ class PostAll:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """An item that has ended goes, with all that belongs to it. Outcome: `Changed`, with the item as it was."""
+    """An item that has ended goes, with all that belongs to it. Outcome: `Changed`, with the item as it was.
+
+    `guard` is as in `Change`.
+    """
 
     id: str
+    guard: Guard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class Change:
 
     id: str
     event: Event
-    guard: Callable[[Item], str] | None = None
+    guard: Guard | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -38,16 +38,16 @@ class JsonRefused(ValueError):
     """A text that is no JSON, or a value that could not be kept as it is. The message says which, and where."""
 
 
-def parse(text: str | bytes) -> Json:
+def parse(text: str | bytes, first_line: int = 1) -> Json:
     """The value of a JSON text; of two equal member names the last one counts.
 
-    Raises `JsonRefused`. The time is linear in the text's length, whatever it holds. Up to 1,024 levels are read here;
-    `check_depth` bounds what is kept.
+    Raises `JsonRefused`, in which the text's first line has the number `first_line`. The time is linear in the text's
+    length, whatever it holds. Up to 1,024 levels are read here; `check_depth` bounds what is kept.
     """
     try:
         value: Json = orjson.loads(text)
     except orjson.JSONDecodeError as fault:
-        raise JsonRefused(_told(fault)) from None
+        raise JsonRefused(_told(fault, first_line)) from None
     raw = text.encode() if isinstance(text, str) else text
     if _LONG_RUN in raw.translate(_DIGITS):
         _refuse_long_integers(raw)
@@ -110,8 +110,8 @@ def pointer(path: Path) -> str:
     return text
 
 
-def _told(fault: orjson.JSONDecodeError) -> str:
-    where = f"line {fault.lineno}, column {fault.colno}"
+def _told(fault: orjson.JSONDecodeError, first_line: int) -> str:
+    where = f"line {first_line + fault.lineno - 1}, column {fault.colno}"
     for sign, reason in _REASONS:
         if sign in fault.msg:
             return f"{reason} ({where})"

@@ -1,6 +1,6 @@
 """Which items a list holds: the filter of `GET /<queue>/items` and of `bulk` (PROTOCOL.md §5), read and applied."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
 
@@ -51,14 +51,15 @@ class Page:
     next: str
 
 
-def parse_filter(members: Mapping[str, Json], path: str = "") -> Filter:
+def parse_filter(members: Mapping[str, Json], path: str = "", beside: Sequence[str] = ()) -> Filter:
     """A filter from its members, each a text or an array of texts. `path` is where it stands in what was sent.
 
-    Raises `BadMessage`, also for a member that is unknown: one that is misspelt must not mean everything.
+    `beside` names what else is known there, and was read already. Raises `BadMessage`, also for a member that is
+    unknown: one that is misspelt must not mean everything.
     """
     for name in members:
         if name not in _READ:
-            known = ", ".join(_READ)
+            known = ", ".join((*_READ, *beside))
             raise BadMessage(f"{name[:40]} is not known here; known are {known}", path=_below(path, name))
     values = {name: _values(name, members[name], path) if name in members else frozenset() for name in _READ}
     return Filter(values["status"], values["label"], values["postedBy"], values["key"])

@@ -13,6 +13,13 @@ MOST_AHEAD: Final = 10_000
 """So many items ahead are counted, and no more."""
 MOST_TOLD: Final = 3
 """So many workers and what they ask for are told."""
+_NAMELESS: Final = {
+    "no-worker": "no worker asks for it now",
+    "no-match": "no claim matches",
+    "busy": "each worker whose claim matches holds work",
+    "held": "a worker holds it",
+}
+"""What is said to whom others' items and work are hidden, instead of what tells of them."""
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
@@ -30,7 +37,7 @@ class Facts:
     """What is known of the queue at `now`, ms since the epoch.
 
     `ahead`: ready items that are handed out before this one, counted up to `MOST_AHEAD`. `asked`: the criteria of the
-    claims that wait, over sockets and HTTP.
+    claims that wait, over sockets and HTTP. `names`: whether workers, users and criteria may be named.
     """
 
     now: int
@@ -38,6 +45,7 @@ class Facts:
     ahead: int
     asked: Sequence[Criteria]
     workers: Sequence[Worker]
+    names: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,8 @@ def why(item: Item, value: Json, facts: Facts) -> list[Reason]:
         found = [("held", _held(item, facts.now))]
     else:
         found = list(_waits(item, value, facts))
+    if not facts.names:
+        found = [(code, _NAMELESS.get(code, message)) for code, message in found]
     return [Reason(code, message[:MESSAGE_LIMIT]) for code, message in found]
 
 

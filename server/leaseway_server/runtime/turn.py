@@ -163,11 +163,11 @@ class TurnWork:
         command = submission.command
         match command:
             case Change():
-                return self._change(command)
+                return self._guarded(command) or self._change(command)
             case Post() | PostAll():
                 return self._posts.post(command)
             case Delete():
-                return self.rows.delete(command.id)
+                return self._guarded(command) or self.rows.delete(command.id)
             case Ask():
                 self._ask(command, submission.answer)
                 return None
@@ -195,10 +195,14 @@ class TurnWork:
         self._reads.append((command, found))
         return found
 
-    def _change(self, command: Change) -> Changed:
+    def _guarded(self, command: Change | Delete) -> Changed | None:
+        """The refusal, where the command's guard has something against it."""
         item = self.rows.get(command.id) if command.guard else None
-        if item is not None and command.guard is not None and (reason := command.guard(item)):
-            return Changed(accepted=False, item=None if reason == "unknown" else item, reason=reason)
+        if item is None or command.guard is None or not (reason := command.guard(item)):
+            return None
+        return Changed(accepted=False, item=None if reason == "unknown" else item, reason=reason)
+
+    def _change(self, command: Change) -> Changed:
         if isinstance(command.event, Retry):
             return self._retry(command.id, command.event)
         return self.rows.change(command.id, command.event)

@@ -1,6 +1,7 @@
 """What is done to all items of a list at once: `POST /<queue>/bulk` (PROTOCOL.md §5).
 
 It walks the list in slices; each change is an ordinary command of the engine, and none of them goes past its rules.
+What the filter no longer holds in the turn that would change it is left alone.
 """
 
 import asyncio
@@ -12,13 +13,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from leaseway_server.audit import audit_admin
-from leaseway_server.core.commands import Change, Changed, Command, Delete, Failed, Outcome
+from leaseway_server.core.commands import Change, Changed, Command, Delete, Failed, Guard, Outcome
 from leaseway_server.core.errors import BadMessage, Unavailable
 from leaseway_server.core.events import Cancel, Retry
-from leaseway_server.core.jsontext import Json
+from leaseway_server.core.jsontext import Json, pointer
 from leaseway_server.core.listing import Filter, parse_filter
-from leaseway_server.core.members import Members, an_object, flag, required
-from leaseway_server.core.model import OPEN, TERMINAL, Status
+from leaseway_server.core.members import NAME_LIMIT, Members, an_object, flag, required
+from leaseway_server.core.model import OPEN, TERMINAL, Item, Status
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.web.auth import admit
 from leaseway_server.web.requests import json_response, read_json
@@ -34,7 +35,7 @@ class Action:
     """What can be done to many: to items of which status, by which command, and whether an outcome says that it was."""
 
     statuses: frozenset[Status]
-    command: Callable[[str], Command]
+    command: Callable[[str, Guard], Command]
     done: Callable[[Outcome], bool]
 
 
@@ -43,8 +44,8 @@ def _changed(outcome: Outcome) -> bool:
 
 
 ACTIONS: Final[dict[str, Action]] = {
-    "retry": Action(TERMINAL - {"finished"}, lambda item_id: Change(item_id, Retry()), _changed),
-    "cancel": Action(OPEN, lambda item_id: Change(item_id, Cancel()), _changed),
+    "retry": Action(TERMINAL - {"finished"}, lambda item_id, guard: Change(item_id, Retry(), guard), _changed),
+    "cancel": Action(OPEN, lambda item_id, guard: Change(item_id, Cancel(), guard), _changed),
     "delete": Action(TERMINAL, Delete, _changed),
 }
 
@@ -76,12 +77,17 @@ class Walk:
             await pause()
 
     async def _change(self, ids: list[str]) -> None:
-        outcomes = await asyncio.gather(*(self._engine.ask(self._action.command(item_id)) for item_id in ids))
+        commands = [self._action.command(item_id, self._guard) for item_id in ids]
+        outcomes = await asyncio.gather(*map(self._engine.ask, commands))
         self.changed += sum(map(self._action.done, outcomes))
         for outcome in outcomes:
             # Any other refusal is of one item, which changed since it was looked at: it is not counted as changed.
             if isinstance(outcome, Failed) and isinstance(outcome.error, Unavailable):
                 raise outcome.error
+
+    def _guard(self, item: Item) -> str:
+        """Why it is not to be changed: the filter holds it no more."""
+        return "" if self._wanted.admits(item, self._engine.clock.now()) else "state"
 
 
 async def bulk(request: Request) -> Response:
@@ -112,7 +118,8 @@ def _read(body: Members) -> tuple[str, Filter, bool]:
     """The action, the filter, and whether nothing is to be done. Raises `BadMessage`, also for unknown members."""
     for name in body:
         if name not in _MEMBERS:
-            raise BadMessage(f"{name[:40]} is not known here; known are action, filter, dryRun")
+            path = pointer((name[:NAME_LIMIT],))
+            raise BadMessage(f"{name[:40]} is not known here; known are action, filter, dryRun", path=path)
     wanted = parse_filter(an_object(required(body, "filter"), "filter", "/filter"), "/filter")
     return _action(required(body, "action")), wanted, flag(body, "dryRun", default=False)
 

@@ -32,7 +32,7 @@ def _query(request: Request) -> tuple[Filter, int, str]:
     if not (limit.isascii() and limit.isdigit() and len(limit) <= 4 and 1 <= int(limit) <= LONGEST_PAGE):
         raise BadMessage(f"limit must be an integer from 1 to {LONGEST_PAGE}")
     members: dict[str, Json] = {name: list(values) for name, values in said.items()}
-    return parse_filter(members), int(limit), cursor
+    return parse_filter(members, beside=("limit", "cursor")), int(limit), cursor
 
 
 def _once(said: dict[str, list[str]], name: str, default: str) -> str:

@@ -85,7 +85,7 @@ def _parse_line(index: int, line: bytes, queue: Queue) -> Json:
     if len(line) > queue.limits.message_bytes:
         raise TooLarge(f"a line has at most {queue.limits.message_bytes} bytes", path=path)
     try:
-        return parse_body(line)
+        return parse_body(line, index + 1)
     except Refused as refused:
         raise refused.within(path) from None
 

@@ -107,5 +107,6 @@ def _limits(queue: Queue) -> dict[str, int]:
         "maxSubscriptions": limits.subscriptions,
         "maxCount": limits.count,
         "maxWaitMs": limits.wait_ms,
+        "maxBulkItems": limits.bulk_items,
         "maxPending": queue.max_pending,
     }

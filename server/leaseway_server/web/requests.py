@@ -46,10 +46,10 @@ async def read_body(request: Request, limit: int) -> bytes:
     return bytes(body)
 
 
-def parse_body(body: bytes) -> Json:
-    """The value of the text. Raises `BadJson`."""
+def parse_body(body: bytes, first_line: int = 1) -> Json:
+    """The value of the text, a part of the body that begins at this line of it. Raises `BadJson`."""
     try:
-        return parse(body)
+        return parse(body, first_line)
     except JsonRefused as refused:
         raise BadJson(str(refused)) from None
 

@@ -13,15 +13,19 @@ from leaseway_server.web.work_socket import WorkSocket
 
 
 async def explain_item(request: Request) -> Response:
-    """`GET /<queue>/items/<id>/why`: every reason that holds now. Nothing is stamped as fetched."""
+    """`GET /<queue>/items/<id>/why`: every reason that holds now. Nothing is stamped as fetched.
+
+    Who sees only its own items is told nothing of others: `ahead` is null and no reason, and nobody is named.
+    """
     caller = admit(request.app.state.site, request.scope, "fetch")
     engine = caller.served.engine
     item, now = await find(caller, request.path_params["id"], bodies=True)
     waiting = item.status == "pending"
-    ahead = await engine.looking.ahead(item.position, MOST_AHEAD) if waiting else 0
-    facts = Facts(now, engine.paused, min(ahead, MOST_AHEAD), engine.looking.asked(), _workers(caller.served))
+    sees_all = caller.served.queue.shows_all(caller.rights)
+    ahead = min(await engine.looking.ahead(item.position, MOST_AHEAD), MOST_AHEAD) if waiting and sees_all else 0
+    facts = Facts(now, engine.paused, ahead, engine.looking.asked(), _workers(caller.served), names=sees_all)
     reasons = [{"code": each.code, "message": each.message} for each in why(item, parse(item.body), facts)]
-    return json_response({"waiting": waiting, "reasons": reasons, "ahead": facts.ahead})
+    return json_response({"waiting": waiting, "reasons": reasons, "ahead": ahead if sees_all else None})
 
 
 def _workers(served: ServedQueue) -> list[Worker]:

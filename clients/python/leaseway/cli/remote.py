@@ -19,7 +19,7 @@ import click
 Json = Any
 TIMEOUT: Final = 30.0
 """Seconds that the server may be silent."""
-_QUEUE: Final = re.compile(r"(/[^/]+)*/[a-z0-9][a-z0-9_-]{0,62}/?")
+_QUEUE: Final = re.compile(r"(/[!-.0-~]+)*/[a-z0-9][a-z0-9_-]{0,62}/?")
 _PORTS: Final = {"http": 80, "https": 443}
 _WRONG: Final = frozenset({400, 413, 415, 422})
 _UNDONE: Final = frozenset({404, 409})
@@ -95,7 +95,14 @@ class Remote:
             raise CannotReach(f"what answers at {self._site} is no Leaseway server (status {answer.status})")
         if answer.status == 401 and "Authorization" not in self._headers:
             raise CannotReach(f"a token is needed at {self._site}; set LEASEWAY_TOKEN")
-        raise _refusal(answer.status, value, of_item=path.startswith("items/"))
+        message = f"{_told(value)}{self._doubt(answer.status)}"
+        raise _refusal(answer.status, value["code"], message, of_item=path.startswith("items/"))
+
+    def _doubt(self, status: int) -> str:
+        """Behind a proxy a queue's path may be long; yet where nothing is there, one below the queue was given."""
+        if status not in (404, 405) or self._path.count("/") == 1:
+            return ""
+        return f"; is {self._path} the queue's own path, and not one below it?"
 
 
 def _object(content: bytes) -> dict[str, Json]:
@@ -116,7 +123,7 @@ def _parts(url: str) -> SplitResult:
     """The parts of a queue's address. What was given is not repeated: it may hold a secret."""
     try:
         parts = urlsplit(url)
-        known = bool(parts.hostname) and parts.port != 0
+        known = _is_host(parts.hostname or "") and parts.port != 0
     except ValueError:
         known = False
     if known:
@@ -126,6 +133,11 @@ def _parts(url: str) -> SplitResult:
     if parts.query or parts.fragment or parts.username or parts.password:
         raise click.UsageError("a queue's address holds no query, fragment or user; give the token as LEASEWAY_TOKEN")
     return parts
+
+
+def _is_host(name: str) -> bool:
+    """Whether a host can be called so. Raises `UnicodeError`, a `ValueError`, where a part is empty or too long."""
+    return bool(name.encode("idna")) and name.isprintable() and " " not in name
 
 
 def _connection(parts: SplitResult) -> HTTPConnection:
@@ -151,10 +163,9 @@ def _hindrance(error: Exception) -> str:
     return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
 
-def _refusal(status: int, problem: dict[str, Json], *, of_item: bool) -> click.ClickException:
-    message = _told(problem)
+def _refusal(status: int, code: str, message: str, *, of_item: bool) -> click.ClickException:
     if status in _UNDONE and (of_item or status != 404):  # A queue that is not there cannot be reached.
-        return NotDone(message, problem["code"])
+        return NotDone(message, code)
     if status in _WRONG:
         return AskedWrongly(message)
     return CannotReach(f"the server refuses: {message}")

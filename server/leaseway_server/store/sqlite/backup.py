@@ -48,13 +48,13 @@ def back_up(data: Path, target: Path) -> Backup:
     Raises `FileExistsError` where `target` holds something, `StoreRefused` for all else that hinders it.
     """
     found = sorted(data.glob("*.db"))
-    with _told(data):
+    with _told(f"{data} cannot be copied"):
         ours = [path for path in found if _is_ours(path)]
     if not ours:
         raise StoreRefused(f"there is no store of Leaseway in {data}")
-    with _told(target), _new_folder(target) as folder:
+    with _told(f"a backup cannot be made in {target}"), _new_folder(target) as folder:
         for path in ours:
-            with _told(path):
+            with _told(f"{path} cannot be copied"):
                 _copy(path, folder / f"{path.name}{_PARTIAL}")
         for path in ours:
             (folder / f"{path.name}{_PARTIAL}").rename(folder / path.name)
@@ -65,14 +65,14 @@ def back_up(data: Path, target: Path) -> Backup:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Names the file or folder in what went wrong."""
+def _told(what: str) -> Iterator[None]:
+    """Says what cannot be done in what went wrong."""
     try:
         yield
     except FileExistsError:
         raise
     except (sqlite3.Error, OSError) as error:
-        raise StoreRefused(f"{path} cannot be copied: {error}") from error
+        raise StoreRefused(f"{what}: {error}") from error
 
 
 @contextmanager
