@@ -83,6 +83,7 @@ async def test_the_first_delivery_of_an_end_stamps_it(door: str, tmp_path: Path)
         async with raw_socket(f"{server.ws_url}/demo/monitor") as monitor:
             if door == "a subscription":
                 assert (await monitor.ask({"subscribe": [item_id]}))["status"] == "finished"
+                await monitor.answers_ping()
             else:
                 params = {"waitMs": 60_000} if door == "a GET that waits" else {}
                 assert (await http.get(f"/demo/items/{item_id}", params=params)).json()["status"] == "finished"

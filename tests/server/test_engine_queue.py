@@ -10,6 +10,7 @@ from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.commands import (
     Change,
     Changed,
+    Delete,
     Drop,
     Empty,
     Found,
@@ -27,6 +28,7 @@ from leaseway_server.core.commands import (
 from leaseway_server.core.events import Cancel, Fail, Release, Result, Retry
 from leaseway_server.core.model import HTTP, Item, NewItem, Status
 from leaseway_server.core.retention import Keep
+from leaseway_server.core.watch import View
 from leaseway_server.runtime import retention as retention_module
 from leaseway_server.runtime.retention import LOOK_MS
 from leaseway_server.runtime.tally import MINUTE_MS
@@ -316,6 +318,35 @@ async def test_each_end_is_kept_for_its_time_and_goes_within_ten_seconds_of_it(b
     await bench.pass_by(10_000)
     assert await there(bench, *items) == [False] * 6
     assert counts(bench) == {}
+
+
+class Ends:
+    """Notes which of what it watches is gone."""
+
+    def __init__(self) -> None:
+        self.gone: list[str] = []
+
+    def offer(self, view: View) -> None:
+        """A change is no end of a subscription."""
+
+    def end(self, item_id: str) -> None:
+        """An item is gone."""
+        self.gone.append(item_id)
+
+
+@pytest.mark.protocol("3.15")
+@pytest.mark.parametrize("way", ["pruned", "deleted"])
+async def test_whatever_goes_in_whatever_way_ends_its_subscriptions(bench: Bench, way: str) -> None:
+    await keeping(bench)
+    ends, items, stays = Ends(), await one_of_each(bench), await bench.post()
+    for item in [*items, stays]:
+        bench.engine.hub.watch(item.id, ends)
+    if way == "pruned":
+        await bench.pass_by(KEEP.expired + LOOK_MS)
+    else:
+        await bench.do(*(Delete(item.id) for item in items))
+    assert sorted(ends.gone) == sorted(item.id for item in items)
+    assert len(bench.engine.hub) == 1
 
 
 async def test_what_goes_is_unknown_and_its_attempts_with_it(bench: Bench) -> None:

@@ -95,6 +95,7 @@ async def test_nothing_that_ended_during_a_reload_is_missed_and_nothing_is_shown
         assert await statuses(before, 4) == [(item_id, "pending") for item_id in reversed(ids)]
         await on.finish(worker, ids[0])
         assert await statuses(before, 1) == [(ids[0], "finished")]
+        await before.answers_ping()
         before.cut()
         await on.finish(worker, ids[1], ids[2])
         after = await on.monitor("ann")

@@ -41,7 +41,7 @@ class RawFrame:
 
 
 class RawSocket:
-    """One connection, past the handshake. Nothing is answered by itself: no pong, no close.
+    """One connection, past the handshake. No close is answered by itself, and a ping only by `hear`.
 
     What nobody asks for with `next` or `hear` is left in the buffers between us: a socket that is not asked is deaf.
     """
@@ -79,9 +79,10 @@ class RawSocket:
             return RawFrame(first & 15, await self.reader.readexactly(size), fin=bool(first & 128))
 
     async def hear(self) -> Any:
-        """The next message; pings and pongs are passed over."""
+        """The next message; pings before it are answered, pongs passed over."""
         while (frame := await self.next()).opcode in (PING, PONG):
-            pass
+            if frame.opcode == PING:
+                self.frame(PONG, frame.data)
         assert frame.opcode == TEXT, frame
         return json.loads(frame.data)
 
@@ -89,6 +90,19 @@ class RawSocket:
         """Says a message and gives the next that comes."""
         self.say(message)
         return await self.hear()
+
+    async def ping(self) -> bytes:
+        """What the next ping says; nothing but pings is expected."""
+        frame = await self.next()
+        assert frame.opcode == PING, frame
+        return frame.data
+
+    async def answers_ping(self) -> None:
+        """The next frame is a ping, and is answered; by now the peer has read the answer."""
+        self.frame(PONG, await self.ping())
+        self.frame(PING, b"read")
+        frame = await self.next()
+        assert (frame.opcode, frame.data) == (PONG, b"read"), frame
 
     async def closed(self) -> int:
         """Reads to the end, says goodbye too, and gives the close code; 1006 where there was no close frame."""

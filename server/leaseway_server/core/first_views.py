@@ -1,10 +1,10 @@
 """What a monitor asked to see and was not shown yet: a part is read at a time, and the next when that one was sent.
 
-So a reader costs what it takes at a time, however much it asked for (PROTOCOL.md §3).
+So a reader costs what it takes at a time, however much and however often it asked for it (PROTOCOL.md §3).
 """
 
-from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from leaseway_server.core.commands import BEYOND, Command, Failed, Followed, Found, Outcome, Read, ReadFollowed
@@ -17,13 +17,18 @@ class FirstViews:
     """What is still to be read for one socket: ids, then what it follows, by poster ("" is all)."""
 
     def __init__(self) -> None:
-        self._ids: deque[str] = deque()
+        self._ids: dict[str, None] = {}
+        """In the order to be read. A set, so that what is named again while it waits costs nothing."""
         self._followed: dict[str, int] = {}
         self._reading = False
 
     def name(self, ids: Iterable[str]) -> None:
-        """These are to be read."""
-        self._ids.extend(ids)
+        """These are to be read, each once."""
+        self._ids.update(dict.fromkeys(ids))
+
+    def forget(self, item_id: str) -> None:
+        """No view of it is wanted any more."""
+        self._ids.pop(item_id, None)
 
     def follow(self, poster: str) -> None:
         """What this poster has is to be read, from the beginning."""
@@ -39,7 +44,7 @@ class FirstViews:
             return None
         self._reading = True
         if self._ids:
-            return Read(tuple(self._ids.popleft() for _ in range(min(READ_AT_ONCE, len(self._ids)))))
+            return Read(self._take_ids())
         return ReadFollowed(*next(iter(self._followed.items())))
 
     def answered(self, command: Command | None, outcome: Outcome) -> None:
@@ -48,10 +53,16 @@ class FirstViews:
             case Read(), _:
                 self._reading = False
                 if isinstance(outcome, Found):
-                    self._ids.extendleft(reversed(outcome.left))
+                    self._ids = dict.fromkeys(outcome.left) | self._ids
             case ReadFollowed(), _:
                 self._reading = False
                 self._go_on(command, outcome)
+
+    def _take_ids(self) -> tuple[str, ...]:
+        ids = tuple(islice(self._ids, READ_AT_ONCE))
+        for item_id in ids:
+            del self._ids[item_id]
+        return ids
 
     def _go_on(self, command: ReadFollowed, outcome: Outcome) -> None:
         if self._followed.get(command.poster) != command.before:

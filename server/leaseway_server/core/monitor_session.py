@@ -87,6 +87,7 @@ class MonitorSession(Conversation):
     def end(self, item_id: str) -> None:
         """An item that this socket named is gone."""
         self.watching.end(item_id)
+        self._first_views.forget(item_id)
 
     def offer_stats(self, message: bytes) -> None:
         """The queue's figures are others now; only the newest wait to be told."""
@@ -240,6 +241,7 @@ class MonitorSession(Conversation):
 
     def _forget(self, item_id: str) -> None:
         self.watching.discard(item_id)
+        self._first_views.forget(item_id)
         self._lookout.unwatch(item_id)
 
     def settle(self, exchange: Exchange, outcome: Outcome) -> None:

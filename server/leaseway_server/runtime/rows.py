@@ -110,6 +110,10 @@ class Rows:
         self._items.pop(item.id, None)
         self._removed.append(item)
 
+    def gone(self) -> list[Item]:
+        """All that go with this turn, on request or because their time is over."""
+        return [*self.deleted.values(), *self._removed]
+
     def changed(self) -> list[tuple[Item, Item]]:
         """The rows that were there before, stay, and are others now, as (before, after)."""
         items, deleted = self._items, self.deleted
@@ -141,7 +145,7 @@ class Rows:
         changed = self.changed()
         if changed:
             await self._turn.save(changed)
-        gone = [*self.deleted.values(), *self._removed]
+        gone = self.gone()
         if gone:
             await self._turn.delete(gone)
         self.more = count_changes(self.changes(), gone)

@@ -44,7 +44,7 @@ class Teller:
                 self.tell(self._on_loss[before.holder], after.id, reason)
         shown = (after for before, after in changes if before is None or before.rev != after.rev)
         self.tell(self._hub.publish, shown, work.rows.now)
-        self.tell(self._hub.end, work.rows.deleted)
+        self.tell(self._hub.end, [item.id for item in work.rows.gone()])
 
     def tell(self, who: Callable[[*Told], None], *what: *Told) -> None:
         """Calls `who`; whatever comes of it is told in the log."""

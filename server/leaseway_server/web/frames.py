@@ -12,6 +12,7 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
 _FINAL_TEXT: Final = 0x81
+_PING: Final = 0x89
 _MASKED: Final = 0x80
 _TWO_BYTES: Final = 126
 _EIGHT_BYTES: Final = 127
@@ -85,6 +86,11 @@ def text_frames(messages: list[bytes]) -> bytes:
             pieces.append(b"\x81\x7f" + size.to_bytes(8, "big"))
         pieces.append(message)
     return b"".join(pieces)
+
+
+def ping_frame(payload: bytes) -> bytes:
+    """A server's ping with this payload, of less than 126 bytes."""
+    return bytes((_PING, len(payload))) + payload
 
 
 def _bounds(data: bytes, at: int) -> tuple[int, int]:

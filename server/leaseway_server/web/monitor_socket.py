@@ -1,5 +1,6 @@
 """`GET /<queue>/monitor`: the socket of a producer who watches (PROTOCOL.md §3)."""
 
+from functools import partial
 from typing import ClassVar
 
 from starlette.types import Receive, Scope, Send
@@ -54,12 +55,17 @@ class MonitorSocket(Socket):
         return frames
 
     def sent(self) -> None:
-        """The ends that went out for the first time are stamped: their retention counts from now. Then more is read."""
-        for view in self._sending:
-            if view.unfetched:
-                self.served.engine.stamp(view.id, view.rev)
+        """Ends that went out are stamped once the peer has proved to have them. Then more is read."""
+        ends = [(view.id, view.rev) for view in self._sending if view.unfetched]
+        if ends:
+            self._wire.when_received(partial(self._stamp, ends))
         for exchange in self.session.read_on():
             self.submit(exchange)
+
+    def _stamp(self, ends: list[tuple[str, int]]) -> None:
+        """The retention of these ends, each with its `rev`, counts from now."""
+        for item_id, rev in ends:
+            self.served.engine.stamp(item_id, rev)
 
     def gone(self) -> None:
         """Nobody watches here any more."""

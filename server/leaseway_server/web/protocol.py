@@ -7,6 +7,7 @@ write. Handshake, close and disconnect stay ASGI's.
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, cast
 
@@ -18,7 +19,8 @@ from uvicorn.server import ServerState
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from leaseway_server.web.frames import FrameCutter, text_frames
+from leaseway_server.web.frames import FrameCutter, ping_frame, text_frames
+from leaseway_server.web.receipts import Receipts, Told
 
 EXTENSION: Final = "leaseway.wire"
 LATE_SECONDS: Final = 1.0
@@ -45,6 +47,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._cutter = FrameCutter(self.conn)
         self._on_texts: OnTexts | None = None
+        self._receipts = Receipts()
         self._served = False
 
     def data_received(self, data: bytes) -> None:
@@ -145,6 +148,30 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             raise ClientDisconnected
         self.transport.write(text_frames(messages))
 
+    def when_received(self, told: Told) -> None:
+        """Calls `told` once the peer has proved that it has what was written so far; never, where it does not."""
+        self._receipts.want(told)
+        self._ask_for_receipt()
+
+    def _ask_for_receipt(self) -> None:
+        if self._receipts.due and not self.close_sent and not self.transport.is_closing():
+            payload = os.urandom(8)  # Of another length than the keepalive's.
+            self._receipts.asked(payload)
+            self.transport.write(ping_frame(payload))
+
+    def handle_pong(self, event: Frame) -> None:
+        """An answer to the keepalive, or a receipt, or both."""
+        super().handle_pong(event)
+        for told in self._receipts.answered(bytes(event.data)):
+            told()
+        self._ask_for_receipt()
+
+    def send_keepalive_ping(self) -> None:
+        """Its pong is a receipt, too."""
+        super().send_keepalive_ping()
+        if self.pending_ping_payload is not None and not self.close_sent:
+            self._receipts.asked(self.pending_ping_payload)
+
     def keepalive_timeout(self) -> None:
         """No pong came. The connection is cut, not closed: a close would wait for the peer to read what is buffered."""
         assert self.ping_timeout is not None
@@ -180,6 +207,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         its last message was, and not when Python next looks for cycles."""
         if self.disconnected and not self._served:
             self._on_texts = None
+            self._receipts.clear()
             self.conn.parser.close()
             if hasattr(self, "scope"):
                 cast(dict[str, object], self.scope["extensions"]).pop(EXTENSION, None)
