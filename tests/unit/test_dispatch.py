@@ -52,7 +52,7 @@ def added(*asks: Ask) -> Dispatch:
 
 def taker(dispatch: Dispatch, item: Json, position: tuple[int, int, int] = (0, 0, 1)) -> Ask | None:
     """Who takes an item that becomes ready."""
-    return dispatch.oldest_for(position, lambda: item)
+    return dispatch.oldest_for(position, lambda criteria: criteria.matches(item))
 
 
 def test_the_oldest_claim_that_matches_takes_the_item() -> None:
@@ -78,20 +78,56 @@ def test_claims_of_one_shape_are_served_in_their_order() -> None:
 
 def test_an_item_is_probed_once_a_shape_and_not_once_a_claim() -> None:
     dispatch = added(*(ask(JPG) for _ in range(1_000)), *(ask(PNG) for _ in range(1_000)))
-    read = []
+    probed = []
 
-    def item() -> Json:
-        read.append(1)
-        return {"format": "gif"}
+    def meets(criteria: Criteria) -> bool:
+        probed.append(criteria)
+        return False
 
-    assert dispatch.oldest_for((0, 0, 1), item) is None
-    assert len(read) == 2
+    assert dispatch.oldest_for((0, 0, 1), meets) is None
+    assert len(probed) == dispatch.lanes == 2
 
 
 def test_an_item_is_not_read_where_nobody_waits() -> None:
     dispatch = added(ask())
     dispatch.take(searching(dispatch)[0].oldest().ask if searching(dispatch) else next(iter(dispatch._by_ask)))
-    assert dispatch.oldest_for((0, 0, 1), lambda: pytest.fail("it was read")) is None
+    assert dispatch.oldest_for((0, 0, 1), lambda _criteria: pytest.fail("it was looked at")) is None
+
+
+def up_to(looks: int, item: Json) -> Callable[[Criteria], bool | None]:
+    """Holds the item against so many criteria, and no more."""
+    left = iter(range(looks))
+    return lambda criteria: None if next(left, None) is None else criteria.matches(item)
+
+
+def test_lanes_that_were_not_shown_an_item_look_for_it_themselves() -> None:
+    png, jpg, gif = ask(PNG), ask(JPG), ask({"format": "gif"})
+    dispatch = added(png, jpg, gif)
+    assert dispatch.oldest_for((0, 50, 7), up_to(1, JPG)) is None
+    assert [(lane.oldest().ask, lane.cursor) for lane in searching(dispatch)] == [(jpg, (0, 50, 6)), (gif, (0, 50, 6))]
+    assert dispatch.oldest_for((0, 50, 6), up_to(9, JPG)) is jpg, "what stands before it they have seen"
+    assert dispatch.oldest_for((0, 50, 7), up_to(9, JPG)) is None, "nor are they shown it again"
+
+
+def test_a_lane_that_was_shown_an_item_takes_it_though_others_were_not() -> None:
+    anything, jpg, older = ask(), ask(JPG), ask(PNG)
+    dispatch = added(older, jpg, anything)
+    dispatch.take(older)
+    younger = ask(PNG)
+    dispatch.add(younger, nobody)  # Its lane comes first, and is the younger.
+    searching_before = searching(dispatch)
+    assert dispatch.oldest_for((0, 50, 7), up_to(1, PNG)) is younger
+    assert searching(dispatch) == searching_before, "it is gone: nobody has to look for it"
+
+
+def test_what_is_offered_to_nobody_all_lanes_look_for() -> None:
+    png, jpg = ask(PNG), ask(JPG)
+    dispatch = added(png, jpg)
+    dispatch.take(jpg)
+    dispatch.not_offered((0, 50, 7))
+    assert [lane.cursor for lane in dispatch._lanes.values()] == [(0, 50, 6), (0, 50, 6)]
+    dispatch.not_offered((0, 50, 9))
+    assert [lane.cursor for lane in dispatch._lanes.values()] == [(0, 50, 6), (0, 50, 6)]
 
 
 def test_a_claim_for_several_takes_so_many() -> None:

@@ -6,9 +6,9 @@ from typing import Any, Final
 import pytest
 
 from leaseway_server.core.criteria import Criteria
-from leaseway_server.core.jsontext import Json
+from leaseway_server.core.jsontext import Json, parse
 from leaseway_server.core.model import HTTP, NOBODY, Item
-from leaseway_server.core.why import MOST_AHEAD, Facts, Worker, why
+from leaseway_server.core.why import MOST_AHEAD, MOST_EFFORT, Facts, Worker, why
 from support.model import NOW, held, pending
 
 JPG: Final[Json] = {"format": "jpg", "size": {"width": 64}}
@@ -110,9 +110,40 @@ def test_a_few_claims_are_told_and_the_others_counted() -> None:
     workers = [Worker(f"box-{n}", asks({"format": f"f{n % 5}"}), holds=0) for n in range(10)]
     told = message(pending(), replace(QUIET, workers=workers, asked=[asks({"format": "f0"})]))
     assert told == (
-        'no claim matches: box-0 asks for "f0" at /format; box-4 asks for "f4" at /format; '
-        'box-3 asks for "f3" at /format; and 2 more'
+        'no claim matches: box-0 asks for "f0" at /format; box-1 asks for "f1" at /format; '
+        'box-2 asks for "f2" at /format; and 2 more'
     )
+
+
+def test_of_very_many_claims_the_first_are_looked_at_and_it_is_told() -> None:
+    facts = replace(QUIET, asked=[asks({"format": f"f{n}"}) for n in range(MOST_EFFORT + 100)])
+    told = message(pending(), facts)
+    looked = MOST_EFFORT + 1
+    assert told.startswith(
+        f"of {len(facts.asked)} claims {looked} were looked at: no claim matches: a waiting claim asks"
+    )
+    facts.asked[looked:] = [asks(None)] * 99  # type: ignore[index]
+    assert codes(pending(), facts) == ["no-match"]
+    facts.asked[looked - 1] = asks(None)  # type: ignore[index]
+    assert codes(pending(), facts) == []
+
+
+@pytest.mark.parametrize(("criteria", "most"), [({"$has": 1}, 2), ([1, 2], 500)])
+def test_what_arrays_hold_is_looked_for_in_fewer_of_large_items(
+    criteria: Json, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held_against = []
+    matches = Criteria.matches
+
+    def counted(each: Criteria, item: Json) -> bool:
+        held_against.append(each)
+        return matches(each, item)
+
+    monkeypatch.setattr(Criteria, "matches", counted)
+    large = replace(pending(), body='{"a":[' + "0," * 400_000 + "0]}")
+    workers = [replace(BOX, name=f"box-{n}", latest=asks({"a": criteria, "n": n})) for n in range(500)]
+    assert codes(large, replace(QUIET, workers=workers), parse(large.body)) == ["no-match"]
+    assert 0 < len(held_against) <= most
 
 
 def test_claims_over_http_have_no_name() -> None:

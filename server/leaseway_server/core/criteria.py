@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from operator import ge, gt, le, lt
 from typing import Final, TypeAlias
 
+from leaseway_server.core.contains import container_test
 from leaseway_server.core.jsontext import Json, Path, equal, pointer, too_deep
 
 __all__ = ["Criteria", "CriteriaRefused", "Json", "Shape"]
@@ -22,6 +23,9 @@ Need: TypeAlias = tuple[Shape, Test]
 
 MOST_VALUES: Final = 1_000
 MOST_LEVELS: Final = 16
+VALUES: Final = 10
+SCANNED_CHARACTERS: Final = 256
+"""So many values of criteria, or characters of an item's arrays, take about as long as one small comparison."""
 _ABSENT: Final[Shape] = ("meets", frozenset({("$exists", (True, False))}))
 """The shape of `{"$exists": false}`, the only criterion that a missing member matches."""
 
@@ -42,6 +46,8 @@ class Criteria:
     matches_everything: bool
     size: int
     """How many members and values it holds in all."""
+    scans: bool
+    """Whether they look at all of an array, as large as the item; else they look at no more than they hold."""
     asked: Json
     """As the claim gave them; `{}` where it gave none."""
     _test: Test
@@ -50,12 +56,16 @@ class Criteria:
     def parse(cls, value: Json) -> "Criteria":
         """Criteria as a claim gives them; None and `{}` match everything. Raises `CriteriaRefused`."""
         if value is None or value == {}:
-            return cls(("anything",), True, 0, {}, lambda _item: True)
+            return cls(("anything",), True, 0, False, {}, lambda _item: True)
         if not isinstance(value, dict):
             raise CriteriaRefused((), "criteria must be an object")
         size = _checked_size(value)
         shape, test = _need(value, ())
-        return cls(shape, False, size, value, test)
+        return cls(shape, False, size, _has_operator("$has", value), value, test)
+
+    def effort(self, characters: int) -> int:
+        """How long it takes at most to hold an item of so many characters against them, in small comparisons."""
+        return 1 + self.size // VALUES + (characters // SCANNED_CHARACTERS if self.scans else 0)
 
     def matches(self, item: Json) -> bool:
         """Whether an item (of at most 64 levels) meets them."""
@@ -66,7 +76,7 @@ class Criteria:
 
         None where it meets all.
         """
-        return None if self.matches(item) else _unmet(self.asked, item, ())
+        return None if self.matches_everything else _unmet(self.asked, item, ())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Criteria) and self.shape == other.shape
@@ -87,6 +97,13 @@ def _checked_size(criteria: Json) -> int:
     if too_deep(criteria, MOST_LEVELS):
         raise CriteriaRefused((), f"criteria may have {MOST_LEVELS} levels, not more")
     return count
+
+
+def _has_operator(operator: str, criterion: Json) -> bool:
+    """Whether it stands anywhere in them. (A value may hold a member of that name: then it is taken for one.)"""
+    if isinstance(criterion, dict):
+        return operator in criterion or any(_has_operator(operator, each) for each in criterion.values())
+    return False
 
 
 def _need(criterion: Json, path: Path) -> Need:
@@ -117,18 +134,21 @@ def _members(criterion: dict[str, Json], path: Path) -> Need:
     return ("members", frozenset((name, shape) for name, (shape, _test) in needs.items())), same_members
 
 
-def _unmet(criterion: Json, value: Json, path: Path) -> tuple[str, Json]:
-    """The innermost criterion that fails, where this one does."""
-    if isinstance(criterion, dict) and isinstance(value, dict) and not any(name.startswith("$") for name in criterion):
-        name, asked = next(pair for pair in criterion.items() if not _same_members({pair[0]: pair[1]}, value))
-        if name in value:
-            return _unmet(asked, value[name], (*path, name))
-        return pointer((*path, name)), asked
-    return pointer(path), criterion
-
-
-def _same_members(criterion: dict[str, Json], value: Json) -> bool:
-    return _members(criterion, ())[1](value)
+def _unmet(criterion: Json, value: Json, path: Path) -> tuple[str, Json] | None:
+    """The innermost criterion that fails, if any; each is tried once."""
+    if (
+        not isinstance(criterion, dict)
+        or not isinstance(value, dict)
+        or any(name.startswith("$") for name in criterion)
+    ):
+        return None if _need(criterion, path)[1](value) else (pointer(path), criterion)
+    for name, asked in criterion.items():
+        here = (*path, name)
+        if name not in value and _need(asked, here)[0] != _ABSENT:
+            return pointer(here), asked
+        if name in value and (failed := _unmet(asked, value[name], here)):
+            return failed
+    return None
 
 
 def _comparisons(criterion: dict[str, Json], path: Path) -> Need:
@@ -174,14 +194,15 @@ def _one_of(values: list[Json]) -> Test:
 
     def one_of(member: Json) -> bool:
         if isinstance(member, dict | list):
-            return any(equal(member, holder) for holder in holders)
+            return member in holders and any(equal(member, holder) for holder in holders)  # The first in C.
         return _literal(member) in scalars
 
     return one_of
 
 
 def _has(operand: Json) -> Test:
-    return lambda member: isinstance(member, list) and any(equal(value, operand) for value in member)
+    contains = container_test(operand)
+    return lambda member: isinstance(member, list) and contains(member)
 
 
 def _literal(value: Json) -> Hashable:

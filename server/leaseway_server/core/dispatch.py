@@ -8,13 +8,13 @@ found by the lane's own search. The turn does the searching. What it does here i
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
 from leaseway_server.core.commands import Answer, Ask
-from leaseway_server.core.criteria import Criteria, Json, Shape
+from leaseway_server.core.criteria import Criteria, Shape
 from leaseway_server.core.model import START, Position
 
 END: Final[Position] = (2**31, 0, 0)
@@ -154,16 +154,37 @@ class Dispatch:
             heapq.heappop(self._ends)
         return self._ends[0][0] if self._ends else 0
 
-    def oldest_for(self, position: Position, read: Callable[[], Json]) -> Ask | None:
-        """The oldest claim that takes an item which just became ready at `position`. `read` gives the parsed item."""
+    @property
+    def lanes(self) -> int:
+        """How many lanes there are."""
+        return len(self._lanes)
+
+    def oldest_for(self, position: Position, meets: Callable[[Criteria], bool | None]) -> Ask | None:
+        """The oldest claim that takes an item which just became ready at `position`.
+
+        `meets` says whether it meets criteria, or None where that would take too long by now: then it goes to the
+        oldest of the claims before, or, where none of them takes it, the others' lanes have yet to look at it.
+        """
         best: Waiting | None = None
+        unseen: list[Lane] = []
         for lane in self._lanes.values():
             if not lane.claims or position > lane.cursor:
                 continue
             oldest = lane.oldest()
-            if (best is None or oldest.number < best.number) and lane.criteria.matches(read()):
+            if best is not None and best.number < oldest.number:
+                continue
+            met = meets(lane.criteria)
+            if met is None:
+                unseen.append(lane)
+            elif met:
                 best = oldest
+        if best is None:
+            _look_from(position, unseen)
         return best.ask if best else None
+
+    def not_offered(self, position: Position) -> None:
+        """Nobody was offered what became ready at this position and behind it: all lanes have yet to look at it."""
+        _look_from(position, self._lanes.values())
 
     @property
     def searching(self) -> bool:
@@ -192,11 +213,9 @@ class Dispatch:
         return [lane.criteria for lane in self._lanes.values() if lane.claims]
 
     def stays_ready(self, position: Position) -> None:
-        """An item became ready that no claim took: the lanes without claims must look at it when one comes."""
-        rank, due_at, seq = position
-        for lane in self._lanes.values():
-            if not lane.claims:
-                lane.cursor = min(lane.cursor, (rank, due_at, seq - 1))
+        """No claim took what became ready at this position and behind it: the lanes without claims must look at it
+        when one comes."""
+        _look_from(position, (lane for lane in self._lanes.values() if not lane.claims))
 
     def _enter(self, waiting: Waiting) -> None:
         ask = waiting.ask
@@ -224,3 +243,10 @@ class Dispatch:
             idle = [shape for shape, lane in self._lanes.items() if not lane.claims]
             for shape in idle[: max(0, len(idle) - IDLE_LANES)]:
                 del self._lanes[shape]
+
+
+def _look_from(position: Position, lanes: Iterable[Lane]) -> None:
+    """Has the lanes look at what stands at this position and behind it."""
+    rank, due_at, seq = position
+    for lane in lanes:
+        lane.cursor = min(lane.cursor, (rank, due_at, seq - 1))

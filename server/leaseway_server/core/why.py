@@ -1,6 +1,6 @@
 """Why an item is where it is: every reason that holds, from facts that the caller gathered (PROTOCOL.md §5, `why`)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,9 @@ from leaseway_server.core.model import HTTP, NOBODY, Item
 
 MOST_AHEAD: Final = 10_000
 """So many items ahead are counted, and no more."""
+MOST_EFFORT: Final = 4_000
+"""The claims of workers, and those that wait, are looked at until this is used up, which takes a few ms; of the effort
+that `Criteria.effort` tells."""
 MOST_TOLD: Final = 3
 """So many workers and what they ask for are told."""
 _NAMELESS: Final = {
@@ -78,32 +81,55 @@ def _waits(item: Item, value: Json, facts: Facts) -> Iterator[tuple[str, str]]:
     if facts.ahead:
         least = "at least " if facts.ahead >= MOST_AHEAD else ""
         yield "ahead", f"{least}{facts.ahead} ready items come first, by priority, due time or age"
-    yield from _workers(value, facts)
+    yield from _workers(value, len(item.body), facts)
 
 
-def _workers(value: Json, facts: Facts) -> Iterator[tuple[str, str]]:
-    """What keeps those who could take it from doing so; nothing where a claim that matches waits."""
-    if any(criteria.matches(value) for criteria in facts.asked):
+def _workers(value: Json, characters: int, facts: Facts) -> Iterator[tuple[str, str]]:
+    """What keeps those who could take it from doing so; nothing where a claim that matches waits.
+
+    Of very many claims not all are looked at, which is told.
+    """
+    asked = _affordable(facts.asked, characters)
+    if any(criteria.matches(value) for criteria in asked):
         return
-    met = {criteria: criteria.matches(value) for criteria in {each.latest for each in facts.workers} if criteria}
-    fitting = [worker for worker in facts.workers if worker.latest and met[worker.latest]]
+    latest = list(dict.fromkeys(each.latest for each in facts.workers if each.latest))
+    met = {criteria: criteria.matches(value) for criteria in _affordable(latest, characters)}
+    code, message = _unserved(value, asked, met, facts.workers)
+    looked, all_of_them = len(asked) + len(met), len(facts.asked) + len(latest)
+    yield code, message if looked == all_of_them else f"of {all_of_them} claims {looked} were looked at: {message}"
+
+
+def _affordable(claims: Sequence[Criteria], characters: int) -> Sequence[Criteria]:
+    """The first ones, as many as can be held against an item of so many characters without holding up anybody."""
+    effort = 0
+    for index, criteria in enumerate(claims):
+        if effort > MOST_EFFORT:
+            return claims[:index]
+        effort += criteria.effort(characters)
+    return claims
+
+
+def _unserved(
+    value: Json, asked: Sequence[Criteria], met: Mapping[Criteria, bool], workers: Sequence[Worker]
+) -> tuple[str, str]:
+    """The reason where no claim that waits (`asked`) matches; `met` says which of the workers' latest ones do."""
+    fitting = [worker for worker in workers if worker.latest and met.get(worker.latest)]
     idle = [worker for worker in fitting if not worker.holds]
     if fitting and not idle:
-        yield "busy", f"each worker whose claim matches holds work: {_names(fitting)}"
-    elif fitting:
-        yield "no-worker", f"workers whose latest claim matches are idle, and ask for nothing now: {_names(idle)}"
-    elif met or facts.asked:
-        yield "no-match", _no_match(value, facts)
-    elif facts.workers:
-        yield "no-worker", f"workers are connected, and none has claimed yet: {_names(facts.workers)}"
-    else:
-        yield "no-worker", "no worker is connected"
+        return "busy", f"each worker whose claim matches holds work: {_names(fitting)}"
+    if fitting:
+        return "no-worker", f"workers whose latest claim matches are idle, and ask for nothing now: {_names(idle)}"
+    if met or asked:
+        return "no-match", _no_match(value, [*asked, *met], workers)
+    if workers:
+        return "no-worker", f"workers are connected, and none has claimed yet: {_names(workers)}"
+    return "no-worker", "no worker is connected"
 
 
-def _no_match(value: Json, facts: Facts) -> str:
+def _no_match(value: Json, claims: Sequence[Criteria], workers: Sequence[Worker]) -> str:
     """The criterion that fails of each claim, and who asks for it where that is a socket's."""
-    asked = {each.latest: _cut(each.name) or "a worker" for each in reversed(facts.workers) if each.latest}
-    asked = dict.fromkeys(facts.asked, "a waiting claim") | asked
+    names = {each.latest: _cut(each.name) or "a worker" for each in reversed(workers) if each.latest}
+    asked = {criteria: names.get(criteria, "a waiting claim") for criteria in claims}
     told = [f"{who} {_asks(criteria, value)}" for criteria, who in list(asked.items())[:MOST_TOLD]]
     more = f"; and {len(asked) - MOST_TOLD} more" if len(asked) > MOST_TOLD else ""
     return f"no claim matches: {'; '.join(told)}{more}"

@@ -1,25 +1,31 @@
 """The part of a turn that gives ready items to waiting claims (architecture: `The heart`, step 4).
 
-What became claimable in this turn is offered from memory, since the store's index does not know it yet; then lanes that
-have not seen everything look into the store, a bounded slice at a time.
+What became claimable in this turn is offered from memory, since the store's index does not know it yet, as far as a
+budget goes (`offering.py`); then lanes that have not seen everything, or were not offered everything, look into the
+store, a bounded slice at a time.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from leaseway_server.core.commands import Answer, Ask, Empty, Handed, Outcome
 from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.dispatch import END, Dispatch, Lane
 from leaseway_server.core.events import Claim
-from leaseway_server.core.jsontext import Json, parse
+from leaseway_server.core.jsontext import parse
 from leaseway_server.core.match import Match, narrow
 from leaseway_server.core.model import Candidate, Item, Position
+from leaseway_server.runtime.offering import Offering
 from leaseway_server.runtime.rows import Rows
 from leaseway_server.store.base import Turn
 
 SLICE: Final = 125
 """So many rows are looked at in one turn, which takes about a ms; the next turn goes on."""
+MEMORY_CHARACTERS: Final = 256 * 1024
+"""Of the turn's own items a step of a search looks at about so many characters."""
 READ_CHARACTERS: Final = 8 * 1024
 """A row counts as one more for each so many characters of its body."""
 PARSED_CHARACTERS: Final = 1024
@@ -28,6 +34,7 @@ CRITERIA_VALUES: Final = 100
 """A row that is held against criteria counts as one more for each so many members and values that they hold."""
 FEW: Final = 8
 """So many rows are read first for a claim with criteria, then twice as many: it may match one of the first."""
+_POSITION: Final = attrgetter("position")
 
 
 class HandOut:
@@ -46,16 +53,15 @@ class HandOut:
         """Until all claims are served, everything was seen, or the slice is used up."""
         ready = sorted(self._ready(), key=lambda item: item.position)
         if ready and len(self._dispatch):
-            await self._rows.with_bodies(ready)
-            ready = [item for item in ready if not self._offer(item)]
+            ready = await self._offer(ready)
         budget = SLICE
         for lane in self._dispatch.to_search():
             budget = await self._search(lane, ready, budget)
             ready = [item for item in ready if self._rows[item.id].status == "pending"]
             if budget <= 0:
                 break
-        for item in ready:
-            self._dispatch.stays_ready(item.position)
+        if ready:
+            self._dispatch.stays_ready(ready[0].position)
         for ask in self._dispatch.unanswered():
             self.end(ask)
 
@@ -66,18 +72,22 @@ class HandOut:
     def _ready(self) -> list[Item]:
         return [item for item in self._rows.all() if item.ready and item.claimable(self._rows.now)]
 
-    def _offer(self, item: Item) -> bool:
-        value: list[Json] = []
-
-        def read() -> Json:
-            if not value:
-                value.append(parse(item.body))
-            return value[0]
-
-        ask = self._dispatch.oldest_for(item.position, read)
-        if ask is not None:
-            self._hand(item, ask)
-        return ask is not None
+    async def _offer(self, ready: Sequence[Item]) -> list[Item]:
+        """Offers them to the lanes, in their order; gives those that nobody took. The lanes look for the rest."""
+        offering = Offering()
+        left: list[Item] = []
+        for index, item in enumerate(ready):
+            if not offering.begin(self._dispatch.lanes):
+                self._dispatch.not_offered(item.position)
+                return [*left, *ready[index:]]
+            if not item.body:
+                await self._rows.with_bodies(ready[index : index + FEW])
+            ask = self._dispatch.oldest_for(item.position, offering.show(item.body))
+            if ask is None:
+                left.append(item)
+            else:
+                self._hand(item, ask)
+        return left
 
     async def _search(self, lane: Lane, ready: Sequence[Item], budget: int) -> int:
         """Looks through the store's ready items, and those of this turn that stand among them.
@@ -91,12 +101,33 @@ class HandOut:
             most = max(1, min(budget // _price(lane.criteria), step))
             found = await self._turn.pick(lane.cursor, most, skip, narrowing)
             step *= 2
-            budget -= _work(lane.criteria, found)
             last = found[-1].position if found else END
-            among = [item for item in ready if lane.cursor < item.position <= last]
-            await self._rows.with_bodies(among)
-            await self._give_out(lane, sorted([*found, *among], key=lambda each: each.position), last)
+            among, last = await self._among(ready, lane.cursor, last, most)
+            seen: list[Item | Candidate] = [each for each in found if each.position <= last]
+            seen += among
+            budget -= _work(lane.criteria, seen)
+            await self._give_out(lane, sorted(seen, key=_POSITION), last)
         return budget
+
+    async def _among(
+        self, ready: Sequence[Item], after: Position, last: Position, most: int
+    ) -> tuple[list[Item], Position]:
+        """The turn's own items behind `after`, up to `last`; and how far that is, where they are too many or too large.
+
+        At least one of them, where there is one.
+        """
+        among: list[Item] = []
+        size = 0
+        for index in range(bisect_right(ready, after, key=_POSITION), len(ready)):
+            item = ready[index]
+            if item.position > last:
+                break
+            if len(among) == most or size > MEMORY_CHARACTERS:
+                return among, among[-1].position
+            await self._rows.with_bodies([item])
+            among.append(item)
+            size += len(item.body)
+        return among, last
 
     async def _give_out(self, lane: Lane, seen: Sequence[Item | Candidate], last: Position) -> None:
         """Gives what meets its criteria, in the order of claims, to the lane's claims; moves its cursor behind that."""
@@ -133,7 +164,7 @@ def _price(criteria: Criteria) -> int:
     return 1 + criteria.size // CRITERIA_VALUES
 
 
-def _work(criteria: Criteria, seen: Sequence[Candidate]) -> int:
+def _work(criteria: Criteria, seen: Sequence[Item | Candidate]) -> int:
     """How much of a slice it takes to look at these rows, or to see that there are none; in small rows."""
     size = sum(len(each.body) for each in seen)
     characters = READ_CHARACTERS if criteria.matches_everything else PARSED_CHARACTERS
