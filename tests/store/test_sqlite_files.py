@@ -175,7 +175,7 @@ async def test_a_file_is_brought_to_the_newest_version_and_keeps_its_items(
     steps(monkeypatch, NEXT, "DROP TABLE more;\nCREATE TABLE last (id);")
     store = opened(path)
     tables = {name for (name,) in store.connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    assert tables == {"item", "body", "result", "held_key", "attempt", "count", "state", "last"}
+    assert tables == {"item", "body", "result", "attempt", "count", "state", "last"}
     await store.close()
     assert version_of(path) == (APPLICATION_ID, NEWEST + 2)
     assert await count_of(path) == 1
