@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from leaseway_server.core.commands import Change, Changed, Delete, Empty, Handed
+from leaseway_server.core.commands import Change, Changed, Delete, Empty, Found, Handed, PostAll, Read
 from leaseway_server.core.errors import Conflict
 from leaseway_server.core.events import Cancel, Result, Retry
 from leaseway_server.core.keys import GRAIN
 from leaseway_server.core.model import NewItem
+from leaseway_server.core.retention import Keep
 from leaseway_server.runtime import turn as turn_module
 from support.bench import Bench, claim
 from support.model import POLICY
@@ -112,7 +113,7 @@ async def test_a_post_without_key_costs_nothing_of_keys(bench: Bench, monkeypatc
     store = bench.engine._store
     async with store.turn(durable=False) as turn:
         kind = type(turn._turn)  # type: ignore[attr-defined]
-    for verb in ("key_holders", "body_sizes", "hold_keys", "end_keys", "free_keys", "past_keys", "read_bodies"):
+    for verb in ("key_holders", "shared_key_holders", "body_sizes", "past_keys", "read_bodies"):
         monkeypatch.setattr(kind, verb, never)
     item = await bench.post()
     await cancel(bench, item.id)
@@ -225,17 +226,132 @@ async def test_where_only_ones_own_is_seen_each_has_its_own_keys(bench: Bench) -
     assert posted_all((await bench.do(array(replace(keyed().new, posted_by="bob"))))[0])[0].duplicate
 
 
-async def test_a_key_that_was_taken_under_another_visibility_is_let_go_all_the_same(bench: Bench) -> None:
-    first, second = await one(bench, keyed()), await one(bench, keyed(key="k2"))
+def by(poster: str, body: str = "{}", key: str = "k") -> PostAll:
+    return array(replace(keyed(body, key=key).new, posted_by=poster))
+
+
+async def told(bench: Bench, post: PostAll) -> tuple[bool, str]:
+    """Whether it was a duplicate, and of which item."""
+    (answer,) = posted_all((await bench.do(post))[0])
+    return answer.duplicate, answer.item.id
+
+
+async def conflicts(bench: Bench, post: PostAll) -> bool:
+    return isinstance(refusal((await bench.do(post))[0]), Conflict)
+
+
+@pytest.mark.protocol("2.23", "5.75")
+async def test_a_held_key_outlives_changes_of_visibility(bench: Bench) -> None:
+    _, first = await told(bench, by("ann"))
+    for own_only in (True, False, True):
+        configure(bench, own_only=own_only)
+        assert await told(bench, by("ann")) == (True, first)
+        assert await conflicts(bench, by("ann", '"x"'))
+    await cancel(bench, first)
+    for own_only in (False, True):
+        configure(bench, own_only=own_only)
+        assert await told(bench, by("ann")) == (True, first)
+    await bench.pass_by(WINDOW)
+    assert await held(bench, first) == 0
+    assert not (await told(bench, by("ann")))[0]
+
+
+@pytest.mark.protocol("2.22", "2.23")
+async def test_what_another_holds_counts_for_nobody_once_each_sees_its_own(bench: Bench) -> None:
+    _, anns = await told(bench, by("ann"))
+    assert await told(bench, by("bob")) == (True, anns)
     configure(bench, own_only=True)
-    for item in (first.item, second.item):
-        await cancel(bench, item.id)
-    await bench.do(Delete(second.item.id))
-    await bench.pass_by(WINDOW + GRAIN)
-    assert await held(bench, first.item.id) == 0
+    duplicate, bobs = await told(bench, by("bob", '"x"'))
+    assert not duplicate
     configure(bench)
-    outcomes = await bench.do(keyed(), keyed(key="k2"))
-    assert [posted(outcome).duplicate for outcome in outcomes] == [False, False]
+    assert await told(bench, by("ann")) == (True, anns), "one's own comes before another's"
+    assert await told(bench, by("bob", '"x"')) == (True, bobs)
+    assert await conflicts(bench, by("cid", '"y"'))
+
+
+async def test_where_several_hold_one_key_it_is_free_when_the_last_has_let_it_go(bench: Bench) -> None:
+    configure(bench, own_only=True)
+    _, anns = await told(bench, by("ann"))
+    await cancel(bench, anns)
+    bench.clock.advance(WINDOW // 2)
+    _, bobs = await told(bench, by("bob", '"x"'))
+    configure(bench)
+    bench.clock.advance(WINDOW // 2)
+    assert await told(bench, by("cid", '"x"')) == (True, bobs)
+    assert await conflicts(bench, by("ann", '"y"'))
+    (outcome,) = await bench.do(Change(anns, Retry()))
+    assert isinstance(refusal(outcome), Conflict)
+    await cancel(bench, bobs)
+    bench.clock.advance(WINDOW // 2)
+    assert not (await told(bench, by("ann", '"y"')))[0]
+
+
+async def test_an_item_that_holds_its_key_beside_others_is_retried(bench: Bench) -> None:
+    configure(bench, own_only=True)
+    _, anns = await told(bench, by("ann"))
+    await told(bench, by("bob"))
+    await cancel(bench, anns)
+    configure(bench)
+    assert (await retried(bench, anns)).accepted
+    assert await told(bench, by("ann")) == (True, anns)
+
+
+async def test_posters_share_a_key_within_one_turn_too(bench: Bench) -> None:
+    ann, bob, cid = await bench.do(by("ann"), by("bob"), by("cid", '"x"'))
+    assert posted_all(bob)[0].item.id == posted_all(ann)[0].item.id
+    assert isinstance(refusal(cid), Conflict)
+
+
+# ── Another window ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.protocol("5.73")
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_longer_window_counts_for_what_is_held_already(bench: Bench, restarts: bool) -> None:
+    first = await one(bench, keyed())
+    await cancel(bench, first.item.id)
+    configure(bench, window=3 * WINDOW)
+    if restarts:
+        await bench.restart()
+        configure(bench, window=3 * WINDOW)
+    await bench.pass_by(3 * WINDOW - GRAIN)
+    assert await held(bench, first.item.id) == 1
+    assert (await one(bench, keyed())).item.id == first.item.id
+    await bench.pass_by(GRAIN)
+    assert await held(bench, first.item.id) == 0
+
+
+@pytest.mark.protocol("5.73", "5.74")
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_shorter_window_counts_for_what_is_held_already(
+    bench: Bench, restarts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slice by slice; and what it kept from being pruned goes then."""
+    monkeypatch.setattr(turn_module, "SLICE", 2)
+    bench.engine.reconfigure(replace(bench.engine.queue, keep=Keep(cancelled=0)))
+    items = [(await one(bench, keyed(key=f"k{number}"))).item.id for number in range(5)]
+    for item_id in items:
+        await cancel(bench, item_id)
+    await bench.pass_by(2 * GRAIN)
+    if restarts:
+        await bench.restart()
+    configure(bench, window=GRAIN)
+    assert not (await one(bench, keyed(key="k0"))).duplicate
+    bench.engine.reconfigure(replace(bench.engine.queue, keep=Keep(cancelled=0)))
+    for _ in range(9):
+        await bench.engine.step()
+    (found,) = await bench.do(Read(tuple(items)))
+    assert isinstance(found, Found)
+    assert found.items == {}
+    assert bench.engine._deadlines.minima.key == 0
+
+
+async def test_no_window_gives_back_a_key_that_was_let_go(bench: Bench) -> None:
+    first = await one(bench, keyed())
+    await cancel(bench, first.item.id)
+    await bench.pass_by(WINDOW)
+    configure(bench, window=3 * WINDOW)
+    assert not (await one(bench, keyed())).duplicate
 
 
 # ── Retries ─────────────────────────────────────────────────────────────────────────────────────────────────────

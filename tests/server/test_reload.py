@@ -318,6 +318,44 @@ async def test_visibility(tmp_path: Path) -> None:
         assert (await monitor.hear())["status"] == (await own.hear())["status"] == "finished"
 
 
+async def test_whose_keys_count(tmp_path: Path) -> None:
+    """What ann holds stays hers, and counts for bob only while keys are everybody's."""
+    toml = '[queues.demo]\nvisibility = "all"\naccess = { work = [] }\n'
+    async with desk(tmp_path, toml, "ann", "bob") as at:
+
+        async def post(user: str) -> tuple[int, str]:
+            answer = await at.line.ask("POST", "/demo/items", bearer(at.server.tokens[user]), {"item": 1, "key": "k"})
+            return answer.status, answer.json["id"]
+
+        _, anns = await post("ann")
+        assert await post("bob") == (200, anns)
+        at.change('visibility = "all"', 'visibility = "own"')
+        assert await post("ann") == (200, anns)
+        status, bobs = await post("bob")
+        assert status == 201
+        at.change('visibility = "own"', 'visibility = "all"')
+        assert [await post("ann"), await post("bob")] == [(200, anns), (200, bobs)]
+
+
+async def test_the_dedupe_window(tmp_path: Path) -> None:
+    async with desk(tmp_path, open_queue(dedupe_window='"3s"', keep='{ cancelled = "1s" }')) as at:
+
+        async def ended(key: str) -> str:
+            answer = await at.line.ask("POST", "/demo/items", body={"item": 1, "key": key})
+            assert answer.status == 201
+            item_id = str(answer.json["id"])
+            assert (await at.line.ask("POST", f"/demo/items/{item_id}/cancel")).status == 200
+            return item_id
+
+        held = await ended("k")
+        at.change('dedupe_window = "3s"', 'dedupe_window = "24h"')
+        for _ in range(3):
+            at.clock.advance(10_000)
+            assert (await at.line.ask("POST", "/demo/items", body={"item": 1, "key": "k"})).json["id"] == held
+        at.change('dedupe_window = "24h"', 'dedupe_window = "3s"')
+        assert await ended("k") != held
+
+
 async def test_origins_and_proxies(tmp_path: Path) -> None:
     toml = f'[server]\nallowed_origins = ["https://a.example"]\n[server.limits]\ntrusted_proxies = []\n{open_queue()}'
     async with desk(tmp_path, toml) as at:

@@ -175,10 +175,29 @@ async def test_a_file_is_brought_to_the_newest_version_and_keeps_its_items(
     steps(monkeypatch, NEXT, "DROP TABLE more;\nCREATE TABLE last (id);")
     store = opened(path)
     tables = {name for (name,) in store.connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    assert tables == {"item", "body", "result", "held_key", "attempt", "count", "state", "last"}
+    assert tables == {"item", "body", "result", "attempt", "count", "state", "last"}
     await store.close()
     assert version_of(path) == (APPLICATION_ID, NEWEST + 2)
     assert await count_of(path) == 1
+
+
+async def test_keys_that_were_held_by_an_older_file_are_held_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its `visibility` was: version 3 had a table of them, which said the poster or none."""
+    with monkeypatch.context() as older:
+        older.setattr(files, "load_migrations", lambda _package: load_migrations(PACKAGE)[:3])
+        store = opened(path)
+        waits, ended = await post(store, 2)
+        last = "seq = (SELECT max(seq) FROM item)"
+        store.connection.execute("UPDATE item SET key = 'k', posted_by = 'ann', held = 1")
+        store.connection.execute(f"UPDATE item SET status = 'cancelled', finished_at = posted_at WHERE {last}")  # noqa: S608
+        poster_and_end = f"iif({last}, 'ann', ''), key, seq, finished_at"
+        store.connection.execute(f"INSERT INTO held_key SELECT {poster_and_end} FROM item")  # noqa: S608
+        await store.close()
+    store = opened(path)
+    async with store.turn(durable=False) as turn:
+        assert [item.id for item in await turn.key_holders([("ann", "k")])] == [waits, ended]
+        assert [item.id for item in await turn.past_keys(NOW, 9)] == [ended]
+    await store.close()
 
 
 async def test_a_step_that_fails_leaves_the_version_before_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

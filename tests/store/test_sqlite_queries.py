@@ -55,11 +55,9 @@ INDEXES = {
     "delete_results": (("[1]",), "result USING INTEGER PRIMARY KEY (rowid=?)"),
     "delete_attempts": (("[1]",), "attempt USING PRIMARY KEY (seq=?)"),
     "attempts": ((1,), "attempt USING PRIMARY KEY (seq=?)"),
-    "key_holders": (('[["","k"]]',), "held_key USING PRIMARY KEY (poster=? AND key=?)"),
-    "end_key": ((1, "ann", "k", 1), "held_key USING PRIMARY KEY (poster=? AND key=?)"),
-    "free_key": (("ann", "k", 1), "held_key USING PRIMARY KEY (poster=? AND key=?)"),
-    "past_keys": ((1, 1), "held_key USING INDEX held_key_until (until>? AND until<?)"),
-    "next_key_end": ((), "held_key USING COVERING INDEX held_key_until (until>?)"),
+    "key_holders": (('[["","k"]]',), "item USING INDEX item_holder (key=? AND posted_by=?)"),
+    "shared_key_holders": (('["k"]', 1), "item USING INDEX item_holder (key=?)"),
+    "past_keys": ((1, 1), "item USING INDEX item_passing (posted_at<?)"),
     "to_match": ((0, 1), "item USING INTEGER PRIMARY KEY (rowid>?)"),
     "next_due": ((), "item USING INDEX item_later"),
     "next_expiry": ((), "item USING INDEX item_expiry (expires_at>?)"),
@@ -135,6 +133,18 @@ async def test_a_page_of_mine_steps_over_nothing_of_others_and_nothing_that_was_
     alone = await steps(store, look)
     await post(store, *[NewItem("1", posted_by="bob")] * 1_000, *[NewItem("1", posted_by="ann")] * 1_000)
     store.connection.execute("UPDATE item SET fetched_at = 1 WHERE seq > (SELECT min(seq) FROM item)")
+    assert await steps(store, look) == alone
+
+
+async def test_the_key_that_passes_next_is_the_first_of_its_index(store: SqliteStore) -> None:
+    async def look(turn: SqliteTurn) -> bool:
+        return await turn.oldest_passing_key() == NOW
+
+    await post(store, NewItem("1", key="k"))
+    store.connection.execute("UPDATE item SET finished_at = 1")
+    alone = await steps(store, look)
+    await post(store, *(NewItem("1", key=f"k{number}") for number in range(2_000)))
+    store.connection.execute("UPDATE item SET finished_at = 1")
     assert await steps(store, look) == alone
 
 

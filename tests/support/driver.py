@@ -126,8 +126,6 @@ class Driver(RuleBasedStateMachine):
         waiting = self._same([side.waiting() for side in self.sides])
         if not blocked:
             assert waiting == self.journal.waiting()
-        keys = self._same([side.held_keys() for side in self.sides])
-        assert sorted(name for _, _, name, _ in keys) == sorted(row.id for row in rows if row.held)
 
     def _same(self, both: list[Same]) -> Same:
         sqlite, memory = both
@@ -191,6 +189,12 @@ class Driver(RuleBasedStateMachine):
         self.journal.said("admin", ref, "pause" if on else "unpause", {})
         for side in self.sides:
             side.pause(on, ref)
+
+    def _reconfigure(self, window: int, own_only: bool) -> None:
+        self._taken()
+        self.journal.reconfigured(window)
+        for side in self.sides:
+            side.reconfigure(window, own_only)
 
     def _open(self, user: str, worker: str, *, batch: bool = False) -> Who:
         who = f"s{next(self._names)}"

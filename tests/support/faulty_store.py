@@ -102,11 +102,9 @@ class FaultyTurn:
         self.delete = turn.delete
         self.body_sizes = turn.body_sizes
         self.key_holders = turn.key_holders
-        self.hold_keys = turn.hold_keys
-        self.end_keys = turn.end_keys
-        self.free_keys = turn.free_keys
+        self.shared_key_holders = turn.shared_key_holders
         self.past_keys = turn.past_keys
-        self.next_key_end = turn.next_key_end
+        self.oldest_passing_key = turn.oldest_passing_key
         self.next_due = turn.next_due
         self.next_expiry = turn.next_expiry
         self.oldest_ready = turn.oldest_ready

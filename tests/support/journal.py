@@ -4,6 +4,7 @@ Judged from the record and the rows alone; nothing of `lifecycle.py`, `dispatch.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import orjson
@@ -40,6 +41,8 @@ class Journal(Record):
         self._blocked = False
         self._unsure: set[str] = set()
         """Items whose report's answer was on its way when the socket dropped, behind a claim that waited for space."""
+        self._let_go: set[str] = set()
+        """Ended items whose key had passed before the window last changed; no other window gives it back."""
         self._started_at = self._grace_until = 0
         self._epoch = 0
 
@@ -137,7 +140,14 @@ class Journal(Record):
     def _may_hold(self, row: Item, now: int) -> bool:
         return bool(row.held) and (row.status not in _TERMINAL or now < self._held_until(row))
 
+    def reconfigured(self, window: int) -> None:
+        """Keys are held for so long (ms) from now on, those that are held already too."""
+        self.policy = replace(self.policy, dedupe_window=window)
+        self._let_go = {row.id for row in self.rows.values() if row.finished_at and not row.held}
+
     def _held_until(self, row: Item) -> int:
+        if row.id in self._let_go and not row.held:
+            return row.finished_at
         return max(row.posted_at + self.policy.dedupe_window, row.finished_at)
 
     def _check_keys(self, now: int) -> None:
@@ -214,7 +224,7 @@ class Journal(Record):
                 ends[row.id] = row.fetched_at + self._keep.fetched
             else:
                 ends[row.id] = row.finished_at + int(getattr(self._keep, row.status))
-            if row.key:  # It was let go not before that, and at the next full second.
+            if row.key:  # It is let go not before that, and at the next full second.
                 ends[row.id] = max(ends[row.id], self._held_until(row))
         return ends
 

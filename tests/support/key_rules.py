@@ -77,6 +77,13 @@ class KeyRules(Driver):
         self._administer("delete", Delete(name))
         self._then(now)
 
+    @rule(window=st.sampled_from([0, 1_500, WINDOW, WINDOW, 40_000]), own_only=st.booleans())
+    def reconfigure(self, window: int, own_only: bool) -> None:
+        """Keys are held for longer or for less long, and are the queue's or the posters'. Only one posts here."""
+        self._turn()
+        self._reconfigure(window, own_only)
+        self._turn()
+
     @rule(retry=st.booleans(), end=st.sampled_from(["cancel", "delete", "none"]), past=st.sampled_from([-1, 0, 1_500]))
     def take_a_key_that_was_let_go(self, retry: bool, end: str, past: int) -> None:
         """An item ends, its key passes, another is posted under it; then the first is to be retried."""
@@ -88,7 +95,7 @@ class KeyRules(Driver):
             return  # Somebody has the key.
         self._administer("cancel", Change(name, Cancel()))
         self._taken()
-        self.clock.advance(WINDOW + past)
+        self.clock.advance(max(self.journal.policy.dedupe_window + past, 0))
         self._post({"kind": "f", "size": 2}, {"key": "k4", "delayMs": DAY})
         other = f"#{self.journal.named}"
         self._then(retry)

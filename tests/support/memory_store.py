@@ -22,8 +22,6 @@ class Disk:
     """What outlives a store that is gone."""
 
     rows: dict[int, Item] = field(default_factory=dict)
-    keys: dict[Key, tuple[int, int]] = field(default_factory=dict)
-    """Who holds which key, and until when (0 is open)."""
     next_seq: int = 1
     epoch: int = 0
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
@@ -99,7 +97,7 @@ class MemoryStore:
 
 
 class MemoryTurn:
-    """One transaction: `rows`, `gone` and `keys` are what it wrote and has not committed."""
+    """One transaction: `rows` and `gone` are what it wrote and has not committed."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._disk = store.disk
@@ -110,7 +108,6 @@ class MemoryTurn:
         self._counts: Counter[Status] = Counter()
         self._paused = store.disk.paused
         self._gone: set[int] = set()
-        self._keys = dict(store.disk.keys)
 
     async def load(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist."""
@@ -222,38 +219,28 @@ class MemoryTurn:
     async def delete(self, items: Collection[Item]) -> None:
         """Nothing is left of them."""
         self._gone |= {item.seq for item in items}
-        await self.free_keys(items)
 
     async def body_sizes(self, items: Collection[Item]) -> dict[str, int]:
         """How large the bodies are."""
         return {item.id: len(self._row(item.seq).body.encode()) for item in items}
 
-    async def key_holders(self, keys: Collection[Key]) -> dict[Key, str]:
+    async def key_holders(self, keys: Collection[Key]) -> list[Item]:
         """Who holds these keys."""
-        return {key: self._id_of(self._keys[key][0]) for key in keys if key in self._keys}
+        return [_bare(item) for item in self._holding() if (item.posted_by, item.key) in keys]
 
-    async def hold_keys(self, holders: Mapping[Key, tuple[Item, int]]) -> None:
-        """These items hold these keys."""
-        self._keys |= {key: (item.seq, until) for key, (item, until) in holders.items()}
+    async def shared_key_holders(self, keys: Collection[str], posted_after: int) -> list[Item]:
+        """Who else holds these keys."""
+        live = [item for item in self._holding() if not item.terminal or item.posted_at > posted_after]
+        return [_bare(item) for item in {item.key: item for item in live if item.key in keys}.values()]
 
-    async def end_keys(self, holders: Collection[tuple[Item, int]]) -> None:
-        """Until when they are held."""
-        ends = {item.seq: until for item, until in holders}
-        self._keys |= {key: (seq, ends[seq]) for key, (seq, _) in self._keys.items() if seq in ends}
-
-    async def free_keys(self, items: Collection[Item]) -> None:
-        """Their keys are free."""
-        seqs = {item.seq for item in items}
-        self._keys = {key: held for key, held in self._keys.items() if held[0] not in seqs}
-
-    async def past_keys(self, now: int, limit: int) -> list[Item]:
+    async def past_keys(self, posted_until: int, limit: int) -> list[Item]:
         """Items whose key's time is over."""
-        past = sorted((until, key, seq) for key, (seq, until) in self._keys.items() if 0 < until <= now)
-        return [_bare(self._row(seq)) for _, _, seq in past[:limit]]
+        past = [item for item in self._holding() if item.terminal and item.posted_at <= posted_until]
+        return [_bare(item) for item in sorted(past, key=lambda item: (item.posted_at, item.seq))[:limit]]
 
-    async def next_key_end(self) -> int:
-        """When the next key's time is over."""
-        return min((until for _, until in self._keys.values() if until), default=0)
+    async def oldest_passing_key(self) -> int:
+        """When the item was posted whose key passes next."""
+        return min((item.posted_at for item in self._holding() if item.terminal), default=0)
 
     async def next_due(self) -> int:
         """When the next item comes due."""
@@ -271,7 +258,6 @@ class MemoryTurn:
         """Now it is on the disk."""
         disk = self._disk
         disk.rows = {item.seq: item for item in self._all()}
-        disk.keys = self._keys
         attempts = disk.attempts | self._attempts
         disk.attempts = {key: one for key, one in attempts.items() if one and key[0] not in self._gone}
         disk.counts.update(self._counts)
@@ -284,6 +270,9 @@ class MemoryTurn:
     def _all(self) -> Iterable[Item]:
         rows = {**self._disk.rows, **self._rows}
         return [item for seq, item in rows.items() if seq not in self._gone]
+
+    def _holding(self) -> list[Item]:
+        return [item for item in self._all() if item.held]
 
     def _falling(self, before: int) -> list[Item]:
         return sorted((item for item in self._all() if item.seq < before), key=lambda item: -item.seq)

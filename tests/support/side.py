@@ -65,10 +65,6 @@ class Home(Protocol):
     def attempts(self) -> dict[tuple[int, int], Attempt]:
         """All attempts as they are stored, by the item's row number and theirs."""
 
-    def held_keys(self) -> list[tuple[str, str, str, int]]:
-        """All keys that are held: (poster, key, id of the item, until)."""
-        ...
-
 
 class MemoryHome:
     """A dictionary. It numbers its items as its twin does, so that what is equal in order falls alike on both sides."""
@@ -92,11 +88,6 @@ class MemoryHome:
     def attempts(self) -> dict[tuple[int, int], Attempt]:
         """The disk's."""
         return dict(self._disk.attempts)
-
-    def held_keys(self) -> list[tuple[str, str, str, int]]:
-        """The disk's."""
-        id_of = self._twin.store.ids.id_of
-        return [(*key, id_of(seq), until) for key, (seq, until) in sorted(self._disk.keys.items())]
 
 
 class SqliteHome:
@@ -138,11 +129,6 @@ class SqliteHome:
         """The file's."""
         rows = self.store.connection.execute("SELECT * FROM attempt")
         return {(seq, number): Attempt(number, *rest) for seq, number, *rest in rows}
-
-    def held_keys(self) -> list[tuple[str, str, str, int]]:
-        """The file's."""
-        rows = self.store.connection.execute("SELECT poster, key, seq, until FROM held_key ORDER BY poster, key")
-        return [(poster, key, self.store.ids.id_of(seq), until) for poster, key, seq, until in rows]
 
 
 class Monitor:
@@ -276,6 +262,12 @@ class Side:
 
         self.engine.submit(Pause(on), paused)
 
+    def reconfigure(self, window: int, own_only: bool) -> None:
+        """The queue holds keys for so long (ms) from now on, and shows posters only their own or everybody's."""
+        policy = replace(self.queue.policy, dedupe_window=window)
+        self.queue = replace(self.queue, policy=policy, own_only=own_only)
+        self.engine.reconfigure(self.queue)
+
     def _submit(self, who: Who, session: Conversation, message: Said) -> None:
         for exchange in session.receive(orjson.dumps(swap(message, self._ids))):
             assert exchange.command is not None
@@ -343,10 +335,6 @@ class Side:
         for item in items:
             item.id, item.seq = self._names[item.id], 0
         return items
-
-    def held_keys(self) -> list[tuple[str, str, str, int]]:
-        """The keys that are held: (poster, key, name of the item, until)."""
-        return [(poster, key, self._names[item_id], until) for poster, key, item_id, until in self._home.held_keys()]
 
     def leases(self) -> dict[str, tuple[int, int]]:
         """The leases in the engine's memory, by name: (holder, when the sweep looks at it)."""

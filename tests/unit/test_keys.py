@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leaseway_server.core.jsontext import Json, equal, write
-from leaseway_server.core.keys import GRAIN, held_until, holds, key_of, longest_equal, same, swept_at
+from leaseway_server.core.keys import GRAIN, holds, key_of, longest_equal, same, swept_at
 from leaseway_server.core.model import NewItem
 from support.model import NOW, ended, held, pending
 
@@ -23,16 +23,19 @@ def test_a_key_is_the_queues_or_where_only_ones_own_is_seen_the_posters() -> Non
 
 @pytest.mark.parametrize("item", [pending(key="k", held=1), held(key="k", held=1)])
 def test_an_open_item_holds_its_key_however_long_ago_it_was_posted(item: Any) -> None:
-    assert held_until(item, WINDOW) == swept_at(item, WINDOW) == 0
     assert holds(item, WINDOW, NOW + 10 * WINDOW)
 
 
 @pytest.mark.parametrize(("end", "until"), [(NOW + 5, NOW + WINDOW), (NOW + WINDOW + 5, NOW + WINDOW + 5)])
 def test_an_ended_item_holds_it_to_the_later_of_window_and_end(end: int, until: int) -> None:
     item = ended("finished", finished_at=end, key="k", held=1)
-    assert held_until(item, WINDOW) == until
-    assert holds(item, WINDOW, until - 1)
+    assert holds(item, WINDOW, until - 1) == (until > end)
     assert not holds(item, WINDOW, until)
+
+
+def test_the_window_is_the_present_one() -> None:
+    item = ended("finished", finished_at=NOW + 5, key="k", held=1)
+    assert [holds(item, window, NOW + WINDOW) for window in (WINDOW, WINDOW + 1, WINDOW)] == [False, True, False]
 
 
 def test_who_let_it_go_does_not_hold_it() -> None:
@@ -42,7 +45,7 @@ def test_who_let_it_go_does_not_hold_it() -> None:
 @pytest.mark.parametrize(("window", "at"), [(60_000, 60_000), (60_001, 61_000), (60_999, 61_000)])
 def test_keys_are_swept_at_full_seconds(window: int, at: int) -> None:
     assert NOW % GRAIN == 0
-    assert swept_at(ended("dead", key="k", held=1), window) == NOW + at
+    assert swept_at(NOW, window) == NOW + at
 
 
 values = st.recursive(

@@ -9,7 +9,7 @@ from leaseway_server.core.jsontext import equal, parse
 from leaseway_server.core.model import Item, NewItem
 
 Key: TypeAlias = tuple[str, str]
-"""(poster, key); the poster is "" where a queue's posters share their keys."""
+"""(poster, key)."""
 
 GRAIN: Final = 1_000
 """Keys are let go at full seconds (ms), so that one sweep has many of them."""
@@ -18,23 +18,21 @@ MOST_LONGER: Final = 5
 
 
 def key_of(posted: Item | NewItem, own_only: bool) -> Key:
-    """The key of an item that has one; on a queue whose posters see only what is theirs it is the poster's (§2)."""
+    """The key that no two may hold; the poster is "" where a queue's posters share their keys (§2)."""
     return (posted.posted_by if own_only else "", posted.key)
 
 
-def held_until(item: Item, window: int) -> int:
-    """Until when the item holds its key: the later of its posting + `window` (ms) and its end. 0 while it is open."""
-    return max(item.posted_at + window, item.finished_at) if item.finished_at else 0
-
-
 def holds(item: Item, window: int, now: int) -> bool:
-    """Whether the item still holds its key at `now`, though no sweep may have come by yet."""
-    return bool(item.held) and not 0 < held_until(item, window) <= now
+    """Whether the item holds its key at `now`: while it is open, and for `window` (ms) after its post.
+
+    So it does to the later of both, by the window that is configured now; no sweep need have come by.
+    """
+    return bool(item.held) and (not item.finished_at or now < item.posted_at + window)
 
 
-def swept_at(item: Item, window: int) -> int:
-    """When a sweep lets the key go: at the full second after `held_until`; 0 while the item is open."""
-    return -(-held_until(item, window) // GRAIN) * GRAIN
+def swept_at(posted_at: int, window: int) -> int:
+    """When a sweep lets go of the key of an ended item that was posted then: at the full second after the window."""
+    return -(-(posted_at + window) // GRAIN) * GRAIN
 
 
 def longest_equal(body: str) -> int:

@@ -25,27 +25,29 @@ TICK_MS: Final = 1_000
 
 @dataclass(slots=True)
 class Minima:
-    """When the next row comes due, the next life is over, the next key is let go."""
+    """When the next row comes due, when the next life is over, when the item was posted whose key passes next."""
 
     due: int = 0
     expiry: int = 0
     key: int = 0
 
-    def include(self, item: Item, dedupe_window: int) -> None:
-        """The item was saved so. `dedupe_window` in ms."""
+    def include(self, item: Item) -> None:
+        """The item was saved so."""
         if item.status == "pending" and not item.ready:
             self.due = _earlier(self.due, item.due_at)
         if item.expires_at and not item.terminal:
             self.expiry = _earlier(self.expiry, item.expires_at)
-        if item.held:
-            self.key = _earlier(self.key, swept_at(item, dedupe_window))
+        if item.held and item.terminal:
+            self.key = _earlier(self.key, item.posted_at)
 
 
 class Deadlines:
     """What one queue's engine has to do by itself, and when. `ping_timeout`: so long (ms) a live socket may be mute."""
 
-    def __init__(self, dispatch: Dispatch, leases: Leases, now: int, ping_timeout: int) -> None:
+    def __init__(self, dispatch: Dispatch, leases: Leases, now: int, ping_timeout: int, dedupe_window: int) -> None:
         self.minima = Minima()
+        self.dedupe_window = dedupe_window
+        """So long (ms) an ended item's key is held after its post; it may change at any time."""
         self.stamps: dict[str, int] = {}
         """Ends that producers were told, and that is not noted yet: id to `rev`."""
         self._dispatch = dispatch
@@ -74,7 +76,7 @@ class Deadlines:
         if blocked_until:
             ends.append(blocked_until)
         else:
-            ends += [self.minima.due, self.minima.expiry, self.minima.key]
+            ends += [self.minima.due, self.minima.expiry, self._key_end]
             ends.append(self._prune_at if ended else 0)
             ends.append(max(self._leases.next_end(), self._patient_until) if len(self._leases) else 0)
         return min(end for end in ends if end)
@@ -86,7 +88,7 @@ class Deadlines:
             leases=self._leases.over(now, SLICE) if now >= self._patient_until else (),
             due=0 < self.minima.due <= now,
             expiry=0 < self.minima.expiry <= now,
-            keys=0 < self.minima.key <= now,
+            keys=0 < self._key_end <= now,
             told=tuple(self.stamps.items()) if synced or now >= self._stamps_due else (),
             prune=self._prune_at <= now and ended > 0,
         )
@@ -94,6 +96,10 @@ class Deadlines:
     def over_while_blocked(self, now: int) -> Sweeps:
         """What is over of that which needs no writing."""
         return Sweeps(claims=self._claims_over(now))
+
+    @property
+    def _key_end(self) -> int:
+        return swept_at(self.minima.key, self.dedupe_window) if self.minima.key else 0
 
     def _claims_over(self, now: int) -> bool:
         return 0 < self._dispatch.next_end() <= now
@@ -103,7 +109,7 @@ class Deadlines:
         return Minima(
             await turn.next_due() if sweeps.due else self.minima.due,
             await turn.next_expiry() if sweeps.expiry else self.minima.expiry,
-            await turn.next_key_end() if sweeps.keys else self.minima.key,
+            await turn.oldest_passing_key() if sweeps.keys else self.minima.key,
         )
 
     def swept(self, sweeps: Sweeps, minima: Minima, now: int, *, pruned: bool) -> None:
@@ -117,10 +123,10 @@ class Deadlines:
             if self.stamps[item_id] == rev:
                 del self.stamps[item_id]
 
-    def include(self, changes: Changes, dedupe_window: int) -> None:
-        """These changes were committed. `dedupe_window` in ms."""
+    def include(self, changes: Changes) -> None:
+        """These changes were committed."""
         for _, after in changes:
-            self.minima.include(after, dedupe_window)
+            self.minima.include(after)
 
 
 def _earlier(one: int, other: int) -> int:

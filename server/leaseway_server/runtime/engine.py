@@ -58,7 +58,7 @@ class Engine:
         self._leases = Leases(queue.policy, self._start)
         self._dispatch = Dispatch()
         self.looking = Looking(store, clock, self._dispatch, self._leases, self._lose)
-        self._deadlines = Deadlines(self._dispatch, self._leases, now, ping_timeout)
+        self._deadlines = Deadlines(self._dispatch, self._leases, now, ping_timeout, queue.policy.dedupe_window)
         self.tally = Tally({})
         self.paused = False
         """Whether claims find nothing, as it was committed."""
@@ -133,6 +133,7 @@ class Engine:
         """From the next turn on the queue is configured so."""
         self.queue = queue
         self._leases.reconfigure(queue.policy)
+        self._deadlines.dedupe_window = queue.policy.dedupe_window
 
     def check_store(self) -> None:
         """Looks whether the store is still where it was; call it each second."""
@@ -247,7 +248,7 @@ class Engine:
         self._leases.update(after for _, after in changes)
         self.tally.take(work.rows.more, changes, work.rows.now)
         self.paused = work.paused
-        self._deadlines.include(changes, self.queue.policy.dedupe_window)
+        self._deadlines.include(changes)
         self._teller.committed(work, changes)
         self._teller.tell(self._observer.changed, changes)
 

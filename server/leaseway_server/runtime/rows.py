@@ -37,9 +37,9 @@ class Rows:
             self._items = dict(self._before)
         self.now = await self._turn.time()
 
-    async def load_more(self, ids: Collection[str]) -> None:
-        """The same for further rows. What is known of a row already stands."""
-        for item in (await self._turn.load([item_id for item_id in ids if item_id not in self._items])).values():
+    async def load_more(self, found: Iterable[Item]) -> None:
+        """Further rows that are locked. What is known of a row already stands."""
+        for item in found:
             self.found(item)
         self.now = await self._turn.time()
 

@@ -122,7 +122,6 @@ class TurnWork:
         self._posts.settle()
         await self._followed.read()
         await self.rows.save()
-        await self._keys.save()
         await self._look_for_oldest()
 
     # ── 1. Load ──

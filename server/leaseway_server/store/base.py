@@ -109,35 +109,27 @@ class Turn(Protocol):
         ...
 
     async def delete(self, items: Collection[Item]) -> None:
-        """Nothing is left of these items: neither body, result and attempts, nor that they hold a key."""
+        """Nothing is left of these items: neither body, result nor attempts."""
         ...
 
     async def body_sizes(self, items: Collection[Item]) -> dict[str, int]:
         """How large the bodies are, in bytes, by id; found without reading them."""
         ...
 
-    async def key_holders(self, keys: Collection[Key]) -> dict[Key, str]:
-        """The ids of the items that hold these keys, as far as they are held; locked. One statement."""
+    async def key_holders(self, keys: Collection[Key]) -> list[Item]:
+        """The items that hold these keys of their posters, also ended ones whose time is over; locked."""
         ...
 
-    async def hold_keys(self, holders: Mapping[Key, tuple[Item, int]]) -> None:
-        """From now on these items hold these keys, until the time beside them (0 is open), whoever did before."""
+    async def shared_key_holders(self, keys: Collection[str], posted_after: int) -> list[Item]:
+        """Of each key one item that holds it, whoever posted it, open or posted after that time; locked."""
         ...
 
-    async def end_keys(self, holders: Collection[tuple[Item, int]]) -> None:
-        """The keys that these items hold are held until the time beside them; 0 is open."""
+    async def past_keys(self, posted_until: int, limit: int) -> list[Item]:
+        """Ended items that hold a key and were posted by then, those first that were posted first."""
         ...
 
-    async def free_keys(self, items: Collection[Item]) -> None:
-        """These items hold their keys no more."""
-        ...
-
-    async def past_keys(self, now: int, limit: int) -> list[Item]:
-        """Items that hold a key whose time is over, those first whose time was over first."""
-        ...
-
-    async def next_key_end(self) -> int:
-        """When the time of the next key is over; 0 where there is none."""
+    async def oldest_passing_key(self) -> int:
+        """When the first of the ended items that hold a key was posted; 0 where there is none."""
         ...
 
     async def next_due(self) -> int:

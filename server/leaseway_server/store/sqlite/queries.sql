@@ -61,25 +61,24 @@ UPDATE item SET fetched_at = ? WHERE seq = ? AND rev = ? AND fetched_at = 0;
 
 -- name: key_holders
 -- Texts may travel in a JSON parameter here, since a key has no controls.
-SELECT poster, held_key.key, seq FROM json_each(?)
-CROSS JOIN held_key ON poster = json_extract(value, '$[0]') AND held_key.key = json_extract(value, '$[1]');
+SELECT {columns} FROM item WHERE seq IN (
+    SELECT seq FROM json_each(?) CROSS JOIN item
+    ON held = 1 AND item.key = json_extract(value, '$[1]') AND posted_by = json_extract(value, '$[0]')
+);
 
--- name: hold_key
-INSERT OR REPLACE INTO held_key (poster, key, seq, until) VALUES (?, ?, ?, ?);
-
--- name: end_key
--- Whether the poster stands there depends on the queue's `visibility` when the key was taken.
-UPDATE held_key SET until = ?1 WHERE poster IN ('', ?2) AND key = ?3 AND seq = ?4;
-
--- name: free_key
-DELETE FROM held_key WHERE poster IN ('', ?1) AND key = ?2 AND seq = ?3;
+-- name: shared_key_holders
+SELECT {columns} FROM item WHERE seq IN (
+    SELECT (
+        SELECT seq FROM item
+        WHERE held = 1 AND item.key = json_each.value AND (finished_at = 0 OR posted_at > ?2) LIMIT 1
+    ) FROM json_each(?1)
+);
 
 -- name: past_keys
-SELECT {columns} FROM item
-WHERE seq IN (SELECT seq FROM held_key WHERE until > 0 AND until <= ? ORDER BY until LIMIT ?);
+SELECT {columns} FROM item WHERE held = 1 AND finished_at > 0 AND posted_at <= ? ORDER BY posted_at LIMIT ?;
 
--- name: next_key_end
-SELECT min(until) FROM held_key WHERE until > 0;
+-- name: oldest_passing_key
+SELECT min(posted_at) FROM item WHERE held = 1 AND finished_at > 0;
 
 -- name: next_due
 SELECT min(due_at) FROM item WHERE ready = 0 AND status = 'pending';

@@ -258,7 +258,6 @@ class SqliteTurn:
         seqs = _numbers(item.seq for item in items)
         for query in ("delete_items", "delete_bodies", "delete_results", "delete_attempts"):
             self._execute(SQL[query], (seqs,))
-        await self.free_keys([item for item in items if item.key])
 
     async def body_sizes(self, items: Collection[Item]) -> dict[str, int]:
         """How large the bodies are. A handle on a value knows that; `length()` would read all of it."""
@@ -268,31 +267,21 @@ class SqliteTurn:
         with self._open_blob("body", "value", seq, readonly=True) as body:
             return len(body)
 
-    async def key_holders(self, keys: Collection[Key]) -> dict[Key, str]:
+    async def key_holders(self, keys: Collection[Key]) -> list[Item]:
         """Who holds these keys."""
-        rows = self._execute(SQL["key_holders"], (orjson.dumps(list(keys)).decode(),))
-        return {(poster, key): self._ids.id_of(seq) for poster, key, seq in rows}
+        return [self._item(row) for row in self._execute(SQL["key_holders"], (_texts(keys),))]
 
-    async def hold_keys(self, holders: Mapping[Key, tuple[Item, int]]) -> None:
-        """These items hold these keys."""
-        self._executemany(SQL["hold_key"], [(*key, item.seq, until) for key, (item, until) in holders.items()])
+    async def shared_key_holders(self, keys: Collection[str], posted_after: int) -> list[Item]:
+        """Who else holds these keys."""
+        return [self._item(row) for row in self._execute(SQL["shared_key_holders"], (_texts(keys), posted_after))]
 
-    async def end_keys(self, holders: Collection[tuple[Item, int]]) -> None:
-        """Until when they are held."""
-        rows = [(until, item.posted_by, item.key, item.seq) for item, until in holders]
-        self._executemany(SQL["end_key"], rows)
-
-    async def free_keys(self, items: Collection[Item]) -> None:
-        """Their keys are free."""
-        self._executemany(SQL["free_key"], [(item.posted_by, item.key, item.seq) for item in items])
-
-    async def past_keys(self, now: int, limit: int) -> list[Item]:
+    async def past_keys(self, posted_until: int, limit: int) -> list[Item]:
         """Items whose key's time is over."""
-        return [self._item(row) for row in self._execute(SQL["past_keys"], (now, limit))]
+        return [self._item(row) for row in self._execute(SQL["past_keys"], (posted_until, limit))]
 
-    async def next_key_end(self) -> int:
-        """When the next key's time is over."""
-        return self._execute(SQL["next_key_end"]).fetchone()[0] or 0
+    async def oldest_passing_key(self) -> int:
+        """When the item was posted whose key passes next."""
+        return self._execute(SQL["oldest_passing_key"]).fetchone()[0] or 0
 
     async def next_due(self) -> int:
         """When the next item comes due."""
@@ -319,6 +308,10 @@ class SqliteTurn:
     def _save_results(self, items: Sequence[Item]) -> None:
         if items:
             self._executemany(SQL["insert_result"], [(item.seq, item.result) for item in items])
+
+
+def _texts(keys: Collection[object]) -> str:
+    return orjson.dumps(list(keys)).decode()
 
 
 def _numbers(seqs: Collection[int] | Iterator[int]) -> str:
