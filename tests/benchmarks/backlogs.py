@@ -136,10 +136,10 @@ class Line:
         self._writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
         answer = await self._reader.readuntil(b"\r\n\r\n")
         length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        value = json.loads(await self._reader.readexactly(length))
+        told = await self._reader.readexactly(length)
         if not answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")):
-            raise RuntimeError(f"{method} {path}: {value}")
-        return value
+            raise RuntimeError(f"{method} {path}: {answer.decode()}{told.decode()}")
+        return json.loads(told)
 
 
 async def measured(name: str, count: int, once: Callable[[], Awaitable[object]]) -> Figure:
