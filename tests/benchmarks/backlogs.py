@@ -30,7 +30,7 @@ from leaseway_server.config import load_config
 from leaseway_server.core.jsontext import write
 from leaseway_server.core.lifecycle import create
 from leaseway_server.core.match import texts_of
-from leaseway_server.core.model import Item, NewItem
+from leaseway_server.core.model import TERMINAL, Item, NewItem
 from leaseway_server.core.policy import Policy
 from leaseway_server.store.sqlite.store import SqliteStore
 from leaseway_server.store.sqlite.turn import COLUMNS
@@ -38,6 +38,8 @@ from leaseway_server.store.sqlite.turn import COLUMNS
 MATCH = ("format",)
 RARE = 1_000
 """So many items match the criteria that are measured."""
+LOOK = 100
+"""So many claims are made between two looks at how many ended items are left."""
 DAY = 86_400_000
 
 
@@ -135,10 +137,10 @@ class Line:
         self._writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
         answer = await self._reader.readuntil(b"\r\n\r\n")
         length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        value = json.loads(await self._reader.readexactly(length))
+        told = await self._reader.readexactly(length)
         if not answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")):
-            raise RuntimeError(f"{method} {path}: {value}")
-        return value
+            raise RuntimeError(f"{method} {path}: {answer.decode()}{told.decode()}")
+        return json.loads(told)
 
 
 async def measured(name: str, count: int, once: Callable[[], Awaitable[object]]) -> Figure:
@@ -148,8 +150,13 @@ async def measured(name: str, count: int, once: Callable[[], Awaitable[object]])
         started = time.perf_counter()
         await once()
         took.append((time.perf_counter() - started) * 1_000)
-    took.sort()
-    return Figure(name, count, round(statistics.median(took), 3), round(took[min(count - 1, int(count * 0.99))], 3))
+    return summed(name, took)
+
+
+def summed(name: str, took: list[float]) -> Figure:
+    """The figure of many measurements, each in ms."""
+    late = sorted(took)[min(len(took) - 1, int(len(took) * 0.99))]
+    return Figure(name, len(took), round(statistics.median(took), 3), round(late, 3))
 
 
 async def looked_at(line: Line) -> list[Figure]:
@@ -190,28 +197,38 @@ async def claimed(line: Line, other: Line) -> list[Figure]:
 
     async def others() -> None:
         while not deep.done():
-            meanwhile.append(await measured("", 1, lambda: other.ask("POST", "/claim", {})))
+            meanwhile.append((await measured("", 1, lambda: other.ask("POST", "/claim", {}))).p50_ms)
 
     await others()
-    felt = sorted(each.p50_ms for each in meanwhile)
-    last = felt[min(len(felt) - 1, int(len(felt) * 0.99))]
     return [
         await measured("claim", 1_000, lambda: claim({})),
         await measured("claim, indexed, deepest match", 500, lambda: claim({"format": "jpg"})),
         await measured("claim, indexed and more", 200, lambda: claim({"format": ["jpg", "gif"], "width": {"$gt": 1}})),
         await measured("claim, not indexed, first matches", 500, lambda: claim({"kind": "png"})),
         await deep,
-        Figure("claim of another, meanwhile", len(felt), round(statistics.median(felt), 3), last),
+        summed("claim of another, meanwhile", meanwhile),
     ]
 
 
 async def pruned(config: Path) -> list[Figure]:
-    """What claims feel of the ended items being pruned."""
+    """How long it takes until all that has ended is pruned, and what claims feel of that."""
     brief = ", ".join(f'{kind} = "1s"' for kind in ("fetched", "finished", "failed", "dead", "cancelled", "expired"))
     configure(config.parent, f"keep = {{ {brief} }}\n")
     async with process("-m", "leaseway_server", "--config", str(config), "--log", "terminal") as (_pid, address):
         line = await Line.to(address)
-        return [await measured("claim, while ended items are pruned", 5_000, lambda: line.ask("POST", "/claim", {}))]
+        before = ended = await _ended(line)
+        started = time.perf_counter()
+        felt: list[float] = []
+        while ended:
+            felt += [(await measured("", 1, lambda: line.ask("POST", "/claim", {}))).p50_ms for _ in range(LOOK)]
+            ended = await _ended(line)
+        took = round((time.perf_counter() - started) * 1_000)
+        return [Figure(f"pruning {before:,} ended items", 1, took, took), summed("claim, meanwhile", felt)]
+
+
+async def _ended(line: Line) -> int:
+    counts = (await line.ask("GET", ""))["counts"]
+    return sum(number for status, number in counts.items() if status in TERMINAL)
 
 
 async def main(count: int) -> tuple[float, list[Figure]]:
@@ -224,8 +241,8 @@ async def main(count: int) -> tuple[float, list[Figure]]:
         started = time.perf_counter()
         async with process("-m", "leaseway_server", "--config", str(config), "--log", "terminal") as (_pid, address):
             start = time.perf_counter() - started
-            line, other = await Line.to(address), await Line.to(address)
-            figures = [*await looked_at(line), *await claimed(line, other)]
+            figures = await looked_at(await Line.to(address))
+            figures += await claimed(await Line.to(address), await Line.to(address))  # One that idles is closed.
         return start, [*figures, *await pruned(config)]
 
 

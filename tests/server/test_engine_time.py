@@ -27,6 +27,7 @@ from leaseway_server.core.watch import View
 from leaseway_server.runtime import hand_out as hand_out_module
 from leaseway_server.runtime import turn as turn_module
 from leaseway_server.runtime.deadlines import TICK_MS
+from leaseway_server.runtime.engine import PASSES
 from support.bench import GRACE, PATIENCE, Bench, claim, refused
 from support.clock import START
 from support.model import LEASE, POLICY
@@ -131,6 +132,25 @@ async def test_the_loop_goes_on_searching_without_being_woken(bench: Bench, monk
     handed: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     bench.engine.submit(claim(2, {"kind": "none"}), handed.set_result)
     assert await handed == Empty()
+    bench.engine.stop()
+    await running
+
+
+async def test_who_is_about_to_speak_waits_for_one_slice_at_most(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request takes some rounds of the event loop before it is said to the engine."""
+    monkeypatch.setattr(hand_out_module, "SLICE", 5)
+    await bench.do(*(Post(NewItem(str(n))) for n in range(60)))
+    bench.engine.submit(claim(2, {"kind": "none"}))
+    running = asyncio.create_task(bench.engine.run())
+    slices = len(bench.faults.commits)
+    for rounds in range(1, 4 * PASSES):
+        await asyncio.sleep(0)
+        assert len(bench.faults.commits) - slices <= 1 + rounds // PASSES
+    assert len(bench.faults.commits) - slices >= 3, "the search goes on meanwhile"
+    outcomes = bench.say(Post(NewItem("1")))
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert len(outcomes) == 1, "what is said is done at once"
     bench.engine.stop()
     await running
 

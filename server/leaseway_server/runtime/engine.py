@@ -29,6 +29,10 @@ from leaseway_server.store.base import Store
 
 RETRY_MS: Final = 500
 """So long after a turn that found no space, what nobody waits for is tried again."""
+PASSES: Final = 5
+"""So often the event loop goes round between two slices of a search or a sweep: a request comes in, and its answer goes
+out, over several rounds, and is not to wait for a slice in each."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -185,10 +189,19 @@ class Engine:
             await self._maintain()
 
     async def _wait(self) -> None:
-        if self._waiting or self._searching or (deadline := self._next_deadline()) <= self.clock.now():
-            await asyncio.sleep(0)  # There is more to do; but others speak between two turns.
+        if self._waiting:
+            await asyncio.sleep(0)
+        elif self._searching or (deadline := self._next_deadline()) <= self.clock.now():
+            await self._let_others_speak()
         else:
             await self.clock.wait(self._event, deadline)
+
+    async def _let_others_speak(self) -> None:
+        """Between two turns of what nobody said just now, such as a search: whoever is about to say something may."""
+        for _ in range(PASSES):
+            await asyncio.sleep(0)
+            if self._waiting:
+                break
 
     @property
     def _searching(self) -> bool:

@@ -9,8 +9,8 @@ from leaseway_server.core.retention import Keep
 from leaseway_server.runtime.rows import Rows
 from leaseway_server.store.base import Turn
 
-SLICE: Final = 100
-"""So many items go in one turn; the next turn goes on."""
+SLICE: Final = 25
+"""So many items go in one turn, which takes about a ms; the next turn goes on."""
 LOOK_MS: Final = 5_000
 """While there are ended items, their time is looked at so often: they go within ten seconds of it (PROTOCOL.md §7)."""
 

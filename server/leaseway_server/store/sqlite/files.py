@@ -14,7 +14,7 @@ from leaseway_server.store.queries import load_migrations
 
 APPLICATION_ID: Final = 0x4C45_4153  # "LEAS"
 PACKAGE: Final = "leaseway_server.store.sqlite"
-CHECK_SECONDS: Final = 1.0
+CHECK_SECONDS: Final = 0.5
 WAL_BYTES: Final = 16 * 1024 * 1024
 """The write-ahead log's size, made at the start and kept: a commit to a file that grows costs twice."""
 _CHECK_STEPS: Final = 20_000
