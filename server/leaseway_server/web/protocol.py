@@ -26,6 +26,8 @@ EXTENSION: Final = "leaseway.wire"
 LATE_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 5.0
 STOP_SECONDS: Final = 1.0
+RECEIPT_SECONDS: Final = 0.1
+"""A peer is asked for receipts at most so often: under load a pong stands for many writes."""
 INVALID_UTF8: Final = 1007
 TOO_MANY: Final = 1008
 FRAGMENTS: Final = 1_024
@@ -48,6 +50,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._cutter = FrameCutter(self.conn)
         self._on_texts: OnTexts | None = None
         self._receipts = Receipts()
+        self._rest: asyncio.TimerHandle | None = None
         self._served = False
 
     def data_received(self, data: bytes) -> None:
@@ -154,10 +157,15 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._ask_for_receipt()
 
     def _ask_for_receipt(self) -> None:
-        if self._receipts.due and not self.close_sent and not self.transport.is_closing():
+        if self._receipts.due and self._rest is None and not self.close_sent and not self.transport.is_closing():
             payload = os.urandom(8)  # Of another length than the keepalive's.
             self._receipts.asked(payload)
             self.transport.write(ping_frame(payload))
+            self._rest = self.loop.call_later(RECEIPT_SECONDS, self._rested)
+
+    def _rested(self) -> None:
+        self._rest = None
+        self._ask_for_receipt()
 
     def handle_pong(self, event: Frame) -> None:
         """An answer to the keepalive, or a receipt, or both."""
@@ -208,6 +216,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self.disconnected and not self._served:
             self._on_texts = None
             self._receipts.clear()
+            if self._rest is not None:
+                self._rest.cancel()
             self.conn.parser.close()
             if hasattr(self, "scope"):
                 cast(dict[str, object], self.scope["extensions"]).pop(EXTENSION, None)
