@@ -140,6 +140,15 @@ async def test_large_items_that_come_due_are_read_a_few_at_a_time(
     assert bodies(waiting) == ['{"a":-1}']
 
 
+async def test_a_search_passes_by_none_of_the_turns_own_items_for_what_the_store_has_behind_them(bench: Bench) -> None:
+    await bench.post('{"a":1,"from":"the store"}', priority=1)
+    said = bench.say(claim(2, {"a": 1}, count=2))
+    others = [Post(NewItem('{"a":0}', priority=9)) for _ in range(2 * hand_out_module.FEW)]
+    await bench.do(*others, Post(NewItem('{"a":1}', priority=9)))
+    await settle(bench)
+    assert bodies(said) == ['{"a":1}', '{"a":1,"from":"the store"}']
+
+
 async def test_a_claim_that_does_not_wait_is_answered_when_it_has_seen_all(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
