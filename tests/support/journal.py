@@ -62,7 +62,7 @@ class Journal(Record):
         self._dropped.clear()
         before = self.rows
         self._take_rows(rows)
-        self._check_gone(before, now, unsure)
+        self._check_gone(before, now, unsure | self._deleted)  # Some answers came before the store was lost.
         assert self._posted - unsure <= self.rows.keys(), "I1: a post that was acknowledged is gone"
         self._posted &= self.rows.keys()
         for name, row in self.rows.items():
