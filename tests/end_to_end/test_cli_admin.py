@@ -43,15 +43,16 @@ class Scene:
         self.tokens = tokens
         self._http = http
 
-    async def run(self, *words: str, user: str = "root") -> Ended:
+    async def run(self, *words: str, user: str = "root", encoding: str = "utf-8") -> Ended:
         """One command of this user, with address and token in the environment."""
         given = {"LEASEWAY_URL": f"{self.server.base_url}/demo", "LEASEWAY_TOKEN": self.tokens.get(user, "")}
+        given["PYTHONIOENCODING"] = encoding
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LEASEWAY_")}
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", COMMAND, *words, stdout=pipe, stderr=pipe, env=kept | given
         )
-        out, err = (text.decode() for text in await process.communicate())
+        out, err = (text.decode(encoding) for text in await process.communicate())
         assert process.returncode is not None
         assert not [token for token in self.tokens.values() if token in out + err]
         assert "Traceback" not in err, err
@@ -158,3 +159,11 @@ async def test_who_may_not_is_told_so(tmp_path: Path) -> None:
                     "Error: the server refuses: " if user == "box" else "Error: a token is needed"
                 )
         assert (await there.run("cancel", item_id, user="alice")).status == 0, "her own"
+
+
+async def test_a_terminal_that_has_not_all_letters_is_told_all_the_same(tmp_path: Path) -> None:
+    async with scene(tmp_path) as there:
+        await there.post(key="日本é😀")
+        told = await there.run("items", encoding="latin-1")
+        assert told.status == 0
+        assert "\\u65e5\\u672cé\\U0001f600" in told.out

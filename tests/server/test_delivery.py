@@ -98,7 +98,7 @@ Subscribe = Callable[[str], Any]
 either_way = pytest.mark.parametrize("subscribe", [by_id, mine])
 
 
-@pytest.mark.protocol("3.43")
+@pytest.mark.protocol("3.44")
 @either_way
 async def test_a_first_view_is_delivered_with_the_pong(subscribe: Subscribe, tmp_path: Path) -> None:
     async with scene(tmp_path) as on:
@@ -111,7 +111,7 @@ async def test_a_first_view_is_delivered_with_the_pong(subscribe: Subscribe, tmp
         assert await on.stamped(item_id)
 
 
-@pytest.mark.protocol("3.43")
+@pytest.mark.protocol("3.44")
 @either_way
 async def test_a_change_is_delivered_with_the_pong(subscribe: Subscribe, tmp_path: Path) -> None:
     async with scene(tmp_path) as on:
@@ -124,7 +124,7 @@ async def test_a_change_is_delivered_with_the_pong(subscribe: Subscribe, tmp_pat
         assert await on.stamped(item_id)
 
 
-@pytest.mark.protocol("3.29", "3.43")
+@pytest.mark.protocol("3.29", "3.44")
 @pytest.mark.parametrize("read", [True, False])
 async def test_what_was_only_written_to_a_connection_that_dies_is_told_again(read: bool, tmp_path: Path) -> None:
     async with scene(tmp_path) as on:

@@ -299,6 +299,7 @@ def test_an_unknown_operator_with_a_long_name_is_told_in_short() -> None:
     assert len(refused.value.path) <= 1_000
 
 
+@pytest.mark.protocol("4.83")
 def test_a_thousand_members_are_taken_and_one_more_is_not() -> None:
     Criteria.parse({f"m{index}": index for index in range(1_000)})
     Criteria.parse({"a": list(range(999))})
@@ -308,6 +309,15 @@ def test_a_thousand_members_are_taken_and_one_more_is_not() -> None:
         Criteria.parse({"a": list(range(1_000))})
 
 
+@pytest.mark.protocol("4.83")
+def test_sixteen_thousand_characters_are_taken_and_one_more_is_not() -> None:
+    texts: list[Json] = [{"a": "x" * 16_383}, {"x" * 16_383: "a"}, {"a": ["x" * 8_000, {"b": "x" * 8_382}]}]
+    for criteria in texts:
+        assert Criteria.parse(criteria).characters == 16_384
+        with pytest.raises(CriteriaRefused, match="16,384 characters"):
+            Criteria.parse({"also": criteria})
+
+
 def chain(levels: int) -> Json:
     criteria: Json = {}
     for _ in range(levels - 1):
@@ -315,6 +325,7 @@ def chain(levels: int) -> Json:
     return criteria
 
 
+@pytest.mark.protocol("4.83")
 def test_sixteen_levels_are_taken_and_one_more_is_not() -> None:
     assert matches(chain(16), chain(16))
     assert not matches(chain(16), chain(15))

@@ -22,6 +22,8 @@ Test: TypeAlias = Callable[[Json], bool]
 Need: TypeAlias = tuple[Shape, Test]
 
 MOST_VALUES: Final = 1_000
+MOST_CHARACTERS: Final = 16_384
+"""In all names and texts: criteria stand in memory as long as their claim waits, and are told to administrators."""
 MOST_LEVELS: Final = 16
 VALUES: Final = 10
 SCANNED_CHARACTERS: Final = 256
@@ -46,6 +48,8 @@ class Criteria:
     matches_everything: bool
     size: int
     """How many members and values it holds in all."""
+    characters: int
+    """How many characters its names and texts have in all."""
     scans: bool
     """Whether they look at all of an array, as large as the item; else they look at no more than they hold."""
     asked: Json
@@ -56,12 +60,12 @@ class Criteria:
     def parse(cls, value: Json) -> "Criteria":
         """Criteria as a claim gives them; None and `{}` match everything. Raises `CriteriaRefused`."""
         if value is None or value == {}:
-            return cls(("anything",), True, 0, False, {}, lambda _item: True)
+            return cls(("anything",), True, 0, 0, False, {}, lambda _item: True)
         if not isinstance(value, dict):
             raise CriteriaRefused((), "criteria must be an object")
-        size = _checked_size(value)
+        size, characters = _checked_size(value)
         shape, test = _need(value, ())
-        return cls(shape, False, size, _has_operator("$has", value), value, test)
+        return cls(shape, False, size, characters, _has_operator("$has", value), value, test)
 
     def effort(self, characters: int) -> int:
         """How long it takes at most to hold an item of so many characters against them, in small comparisons."""
@@ -85,18 +89,24 @@ class Criteria:
         return hash(self.shape)
 
 
-def _checked_size(criteria: Json) -> int:
-    count, waiting = 0, [criteria]
+def _checked_size(criteria: Json) -> tuple[int, int]:
+    """How many members and values they hold, and how many characters their names and texts have."""
+    count, characters, waiting = 0, 0, [criteria]
     while waiting:
         holder = waiting.pop()
-        if isinstance(holder, dict | list):
+        if isinstance(holder, str):
+            characters += len(holder)
+        elif isinstance(holder, dict | list):
             count += len(holder)
             if count > MOST_VALUES:
                 raise CriteriaRefused((), f"criteria may hold {MOST_VALUES:,} members and values in all, not more")
+            characters += sum(map(len, holder)) if isinstance(holder, dict) else 0
             waiting += holder.values() if isinstance(holder, dict) else holder
+    if characters > MOST_CHARACTERS:
+        raise CriteriaRefused((), f"the names and texts of criteria may have {MOST_CHARACTERS:,} characters, not more")
     if too_deep(criteria, MOST_LEVELS):
         raise CriteriaRefused((), f"criteria may have {MOST_LEVELS} levels, not more")
-    return count
+    return count, characters
 
 
 def _has_operator(operator: str, criterion: Json) -> bool:

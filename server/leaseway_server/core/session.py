@@ -23,6 +23,8 @@ from leaseway_server.core.view import encode_item
 
 CRITERIA_A_CLAIM: Final = 10
 """A waiting claim counts as one more for each so many values in its criteria."""
+CHARACTERS_A_CLAIM: Final = 1_000
+"""And as one more for each so many characters of their names and texts."""
 REMEMBERED: Final = 20_000
 """So many of a socket's latest claims keep their number for reports without one."""
 
@@ -176,4 +178,5 @@ def _resumed(known: str, changed: Changed) -> Message:
 def _weight(exchange: Exchange) -> int:
     """What a waiting claim counts as: large criteria cost each item that comes more than small ones."""
     assert isinstance(exchange.command, Ask)
-    return 1 + exchange.command.criteria.size // CRITERIA_A_CLAIM
+    criteria = exchange.command.criteria
+    return 1 + criteria.size // CRITERIA_A_CLAIM + criteria.characters // CHARACTERS_A_CLAIM

@@ -6,6 +6,8 @@ install works without the server's.
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib.metadata import EntryPoint, entry_points
 from typing import NoReturn
 
@@ -56,3 +58,6 @@ def _missing(name: str, module: str) -> click.Command:
 @click.version_option(package_name="leaseway")
 def main() -> None:
     """A work queue that speaks WebSocket."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # What others wrote may not fit into a terminal's encoding.
