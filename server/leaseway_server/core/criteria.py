@@ -60,7 +60,7 @@ class Criteria:
     def parse(cls, value: Json) -> "Criteria":
         """Criteria as a claim gives them; None and `{}` match everything. Raises `CriteriaRefused`."""
         if value is None or value == {}:
-            return cls(("anything",), True, 0, 0, False, {}, lambda _item: True)
+            return ANYTHING
         if not isinstance(value, dict):
             raise CriteriaRefused((), "criteria must be an object")
         size, characters = _checked_size(value)
@@ -87,6 +87,10 @@ class Criteria:
 
     def __hash__(self) -> int:
         return hash(self.shape)
+
+
+ANYTHING: Final = Criteria(("anything",), True, 0, 0, False, {}, lambda _item: True)
+"""What a claim asks for that asks for nothing in particular."""
 
 
 def _checked_size(criteria: Json) -> tuple[int, int]:
