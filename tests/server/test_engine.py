@@ -266,6 +266,18 @@ async def test_a_match_deep_in_the_backlog_is_found_over_several_turns(
 
 
 @pytest.mark.protocol("4.55")
+async def test_a_claim_for_anything_waits_for_no_search(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hand_out_module, "SLICE", 10)
+    await bench.do(*(Post(NewItem('{"kind":"other"}')) for _ in range(35)))
+    searching = [bench.say(claim(2, {"kind": f"none-{number}"}, wait_ms=60_000)) for number in range(20)]
+    await bench.engine.step()
+    for _ in range(3):
+        (handed,) = await bench.do(claim(3))
+        assert isinstance(handed, Handed), "in the very turn that takes it up"
+    assert not any(searching)
+
+
+@pytest.mark.protocol("4.55")
 async def test_a_search_holds_up_nobody(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hand_out_module, "SLICE", 10)
     await bench.do(*(Post(NewItem('{"kind":"other"}')) for _ in range(35)))

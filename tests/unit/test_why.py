@@ -115,6 +115,7 @@ def test_a_few_claims_are_told_and_the_others_counted() -> None:
     )
 
 
+@pytest.mark.protocol("5.118")
 def test_of_very_many_claims_the_first_are_looked_at_and_it_is_told() -> None:
     facts = replace(QUIET, asked=[asks({"format": f"f{n}"}) for n in range(MOST_EFFORT + 100)])
     told = message(pending(), facts)

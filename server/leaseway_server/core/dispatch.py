@@ -192,9 +192,10 @@ class Dispatch:
         return any(lane.searching for lane in self._lanes.values())
 
     def to_search(self) -> Iterator[Lane]:
-        """The lanes that still have to look: those that did so longest ago first, then those with the oldest claims."""
+        """The lanes that still have to look: first the one that takes anything, since what it looks at it takes; then
+        those that looked longest ago, and of them those with the oldest claims."""
         lanes = [lane for lane in self._lanes.values() if lane.searching]
-        for lane in sorted(lanes, key=lambda lane: (lane.searched, lane.oldest().number)):
+        for lane in sorted(lanes, key=_turn_of):
             lane.searched = next(self._searches)
             yield lane
 
@@ -250,3 +251,7 @@ def _look_from(position: Position, lanes: Iterable[Lane]) -> None:
     rank, due_at, seq = position
     for lane in lanes:
         lane.cursor = min(lane.cursor, (rank, due_at, seq - 1))
+
+
+def _turn_of(lane: Lane) -> tuple[bool, int, int]:
+    return not lane.criteria.matches_everything, lane.searched, lane.oldest().number
