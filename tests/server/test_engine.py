@@ -270,7 +270,8 @@ async def test_a_claim_for_anything_waits_for_no_search(bench: Bench, monkeypatc
     monkeypatch.setattr(hand_out_module, "SLICE", 10)
     await bench.do(*(Post(NewItem('{"kind":"other"}')) for _ in range(35)))
     searching = [bench.say(claim(2, {"kind": f"none-{number}"}, wait_ms=60_000)) for number in range(20)]
-    await bench.engine.step()
+    for _ in searching:  # Each has its first look, as the oldest claims.
+        await bench.engine.step()
     for _ in range(3):
         (handed,) = await bench.do(claim(3))
         assert isinstance(handed, Handed), "in the very turn that takes it up"

@@ -192,8 +192,8 @@ class Dispatch:
         return any(lane.searching for lane in self._lanes.values())
 
     def to_search(self) -> Iterator[Lane]:
-        """The lanes that still have to look: first the one that takes anything, since what it looks at it takes; then
-        those that looked longest ago, and of them those with the oldest claims."""
+        """The lanes that still have to look: first those that did not look yet and the one that takes anything (what it
+        looks at it takes), those with the oldest claims first; then those that looked longest ago."""
         lanes = [lane for lane in self._lanes.values() if lane.searching]
         for lane in sorted(lanes, key=_turn_of):
             lane.searched = next(self._searches)
@@ -254,4 +254,5 @@ def _look_from(position: Position, lanes: Iterable[Lane]) -> None:
 
 
 def _turn_of(lane: Lane) -> tuple[bool, int, int]:
-    return not lane.criteria.matches_everything, lane.searched, lane.oldest().number
+    first = lane.searched == 0 or lane.criteria.matches_everything
+    return not first, 0 if first else lane.searched, lane.oldest().number
