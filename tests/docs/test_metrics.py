@@ -1,6 +1,7 @@
 """docs/metrics.md names what the server measures, all of it and nothing else; its snippets do what is said of them."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Final, get_args
 
@@ -28,6 +29,8 @@ def named(table: str) -> list[str]:
 
 async def scraped(folder: Path) -> list[Metric]:
     """What the page's own command gets."""
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl on this machine")
     async with running_server(folder) as server:
         text = await shell(BLOCKS["scrape"].at(server.base_url).text, folder)
     return list(text_string_to_metric_families(text))

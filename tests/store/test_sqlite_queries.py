@@ -44,6 +44,7 @@ INDEXES = {
     "mine": (("ann", 9, 1), "item USING INDEX item_mine (posted_by=? AND seq<?)"),
     "newest": ((9, 1), "item USING INTEGER PRIMARY KEY (rowid<?)"),
     "bodies": (("[1]",), "body USING INTEGER PRIMARY KEY (rowid=?)"),
+    "body_sizes": (("[1]",), "body USING INTEGER PRIMARY KEY (rowid=?)"),
     "results": (("[1]",), "result USING INTEGER PRIMARY KEY (rowid=?)"),
     "outstayed": (
         ("dead", 9, 1),

@@ -113,7 +113,7 @@ class Turn(Protocol):
         ...
 
     async def body_sizes(self, items: Collection[Item]) -> dict[str, int]:
-        """How large the bodies are, in bytes, by id; found without reading them."""
+        """How large the bodies are, in bytes, by id; cheaper than reading them."""
         ...
 
     async def key_holders(self, keys: Collection[Key]) -> list[Item]:

@@ -44,6 +44,9 @@ SELECT {columns} FROM item WHERE seq < ? ORDER BY seq DESC LIMIT ?;
 -- name: bodies
 SELECT seq, value FROM body WHERE seq IN (SELECT value FROM json_each(?));
 
+-- name: body_sizes
+SELECT seq, length(CAST(value AS BLOB)) FROM body WHERE seq IN (SELECT value FROM json_each(?));
+
 -- name: results
 SELECT seq, value FROM result WHERE seq IN (SELECT value FROM json_each(?));
 

@@ -93,7 +93,6 @@ class SqliteTurn:
         commit: Callable[[], Awaitable[None]],
     ) -> None:
         self._execute = connection.execute
-        self._open_blob = connection.blobopen
         self._executemany = connection.executemany
         self._ids = ids
         self._clock = clock
@@ -260,12 +259,9 @@ class SqliteTurn:
             self._execute(SQL[query], (seqs,))
 
     async def body_sizes(self, items: Collection[Item]) -> dict[str, int]:
-        """How large the bodies are. A handle on a value knows that; `length()` would read all of it."""
-        return {item.id: self._body_size(item.seq) for item in items}
-
-    def _body_size(self, seq: int) -> int:
-        with self._open_blob("body", "value", seq, readonly=True) as body:
-            return len(body)
+        """How large the bodies are."""
+        sizes = dict(self._execute(SQL["body_sizes"], (_numbers(item.seq for item in items),)))
+        return {item.id: sizes[item.seq] for item in items}
 
     async def key_holders(self, keys: Collection[Key]) -> list[Item]:
         """Who holds these keys."""
