@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaseway_server.core import first_views
-from leaseway_server.core.commands import Found, Read
+from leaseway_server.core.commands import Failed, Found, Read
 from leaseway_server.core.conversation import Exchange
+from leaseway_server.core.errors import Unavailable
 from leaseway_server.core.jsontext import Json
 from support.model import NOW, pending
 from support.monitor import Monitor, told
@@ -150,3 +151,14 @@ def test_whatever_is_said_each_subscription_is_read_and_no_more_waits_than_there
     assert wanted <= {*last, *read}
     assert set(read) <= watched | handed_back, "nothing waits that is not watched, but what a turn handed back"
     assert set(scene.monitor.monitor.watching) == watched - set(GONE)
+
+
+def test_after_a_part_that_could_not_be_read_the_next_is() -> None:
+    views = first_views.FirstViews()
+    views.name(IDS[:1])
+    first = views.next()
+    assert first == Read((IDS[0],))
+    views.name(IDS[1:2])
+    assert views.next() is None, "one at a time"
+    views.answered(first, Failed(Unavailable("not now")))
+    assert views.next() == Read((IDS[1],)), "what failed is not tried again: its error says so"

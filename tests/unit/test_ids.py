@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leaseway_server.core import ids
 from leaseway_server.core.ids import KEY_BYTES, IdPermutation
 
 KEY = bytes(range(KEY_BYTES))
@@ -60,3 +61,12 @@ def test_half_of_all_texts_of_the_form_could_have_no_row() -> None:
 def test_the_key_has_its_length() -> None:
     with pytest.raises(ValueError, match="15 bytes, not 16"):
         IdPermutation(KEY[1:])
+
+
+def test_what_is_forgotten_is_reckoned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ids, "KNOWN", 3)
+    few = IdPermutation(KEY)
+    given = [few.id_of(seq) for seq in range(10)]
+    assert given == [IDS.id_of(seq) for seq in range(10)]
+    assert [few.seq_of(item_id) for item_id in given] == list(range(10))
+    assert len(few._ids) == len(few._seqs) <= 3
