@@ -7,12 +7,11 @@ import asyncio
 import os
 import sys
 import threading
-import time
 from typing import Any
 
 from leaseway import Attempt, ThreadAttempt, Worker
 
-NEVER = 3_600.0
+HOUR = 3_600.0
 
 
 def write(line: str) -> None:
@@ -33,7 +32,7 @@ async def swallows(_item: Any, _job: Attempt) -> None:
     write("begun")
     while True:
         try:
-            await asyncio.sleep(NEVER)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             continue
 
@@ -41,13 +40,13 @@ async def swallows(_item: Any, _job: Attempt) -> None:
 async def waits(_item: Any, _job: Attempt) -> None:
     """Could be cancelled, in the hour that the worker gives it."""
     write("begun")
-    await asyncio.sleep(NEVER)
+    await asyncio.Event().wait()
 
 
-async def sleeps(_item: Any, _job: Attempt) -> None:
+async def blocks(_item: Any, _job: Attempt) -> None:
     """Holds up the event loop."""
     write("begun")
-    time.sleep(NEVER)  # noqa: ASYNC251  What one should not do is what is shown.
+    threading.Event().wait()
 
 
 async def spins(_item: Any, _job: Attempt) -> None:
@@ -60,12 +59,12 @@ async def spins(_item: Any, _job: Attempt) -> None:
 def in_a_thread(_item: Any, _job: ThreadAttempt) -> None:
     """Holds up the end of the process, which waits for its threads."""
     write("begun")
-    threading.Event().wait(NEVER)
+    threading.Event().wait()
 
 
-HANDLERS: dict[str, Any] = {each.__name__: each for each in (swallows, waits, sleeps, spins, in_a_thread)}
+HANDLERS: dict[str, Any] = {each.__name__: each for each in (swallows, waits, blocks, spins, in_a_thread)}
 
 if __name__ == "__main__":
-    worker = TellingWorker(sys.argv[1], grace=NEVER)
+    worker = TellingWorker(sys.argv[1], grace=HOUR)
     worker.handler(HANDLERS[sys.argv[2]])
     worker.run()

@@ -201,7 +201,7 @@ async def test_a_stop_while_there_is_no_connection_ends_too() -> None:
 
     async def pause(seconds: float) -> None:
         tried.set()
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
     worker = Worker(url, outside=Outside(pause=pause))
 
