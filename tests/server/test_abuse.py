@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -211,24 +211,15 @@ async def stalled_monitor(by: Abuser) -> None:
         ids.append((await monitor.hear())["id"])
     worker.say({"hello": {"batch": True}})
     worker.say({"claim": {"criteria": {"by": "abuser"}, "count": 20}})
-    await members(worker, 21)
+    await worker.hear_all(21)
     stalled.say({"subscribe": ids})
     for step in range(1_000):
         value = {"step": step, "filling": "x" * 200}
         worker.say({"batch": [{"progress": {"id": item_id, "value": value}} for item_id in ids]})
-        await members(worker, 20)
+        await worker.hear_all(20)
     await by.other.work(ROUNDS)
     worker.say({"batch": [{"result": {"id": item_id, "value": 1}} for item_id in ids]})
-    await members(worker, 20)
-
-
-async def members(socket: RawSocket, number: int) -> list[Any]:
-    """So many messages, out of their batches."""
-    found: list[Any] = []
-    while len(found) < number:
-        message = await socket.hear()
-        found += message["messages"] if message["type"] == "batch" else [message]
-    return found
+    await worker.hear_all(20)
 
 
 async def large_messages(by: Abuser) -> None:

@@ -271,7 +271,7 @@ async def test_a_monitor_that_never_reads_costs_its_subscriptions_and_no_more(tm
         stalled.say({"subscribe": ids})
         monitor.say({"subscribe": ids[-1:]})
         worker.say({"claim": {"count": 20}})
-        assert len(await members(worker, 20)) == 20
+        assert len(await worker.hear_all(20)) == 20
         await changes(worker, ids, range(100))  # So many that the buffers between us are full.
         before = server.memory()
         await changes(worker, ids, range(100, 1_100))
@@ -294,16 +294,7 @@ async def changes(worker: RawSocket, ids: list[str], steps: range) -> None:
     for step in steps:
         value = {"step": step, "filling": "x" * 200}
         worker.say({"batch": [{"progress": {"id": item_id, "value": value}} for item_id in ids]})
-        assert all(ack["accepted"] for ack in await members(worker, len(ids)))
-
-
-async def members(socket: RawSocket, number: int) -> list[Message]:
-    """So many messages, out of their batches."""
-    messages: list[Message] = []
-    while len(messages) < number:
-        message = await socket.hear()
-        messages += message["messages"] if message["type"] == "batch" else [message]
-    return messages
+        assert all(ack["accepted"] for ack in await worker.hear_all(len(ids)))
 
 
 # ── 8. Half-open, and 13. thrown out ──

@@ -8,7 +8,7 @@ from typing import Any
 
 from support.matrix import Line
 from support.process import ServerProcess, server_process
-from support.raw import RawSocket, raw_socket
+from support.raw import raw_socket
 from support.server import open_queue
 
 Message = dict[str, Any]
@@ -58,13 +58,13 @@ async def test_a_server_with_ten_thousand_leases_serves_soon_and_hands_none_out_
             await monitor.ask({"hello": {"batch": True}})
             for _ in range(MANY // 1_000):
                 monitor.say({"batch": [{"post": {"item": 1}}] * 1_000})
-                await members(monitor, 1_000)
+                await monitor.hear_all(1_000)
         async with raw_socket(f"{server.ws_url}/demo/work") as worker:
             await worker.ask({"hello": {"worker": "w", "batch": True}})
             held: list[str] = []
             while len(held) < MANY:
                 worker.say({"claim": {"count": 100}})
-                held += [item["id"] for item in await members(worker, 100)]
+                held += [item["id"] for item in await worker.hear_all(100)]
             await server.restart()
         async with raw_socket(f"{server.ws_url}/demo/work") as worker:
             assert (await worker.ask({"claim": {"count": 100}})) == {"type": "empty"}
@@ -72,15 +72,6 @@ async def test_a_server_with_ten_thousand_leases_serves_soon_and_hands_none_out_
             resumed = await worker.ask({"resume": {"worker": "w", "leases": leases}})
             assert all(lease["accepted"] for lease in resumed["leases"])
         assert len(set(held)) == MANY
-
-
-async def members(socket: RawSocket, number: int) -> list[Message]:
-    """So many messages, out of their batches."""
-    messages: list[Message] = []
-    while len(messages) < number:
-        message = await socket.hear()
-        messages += message["messages"] if message["type"] == "batch" else [message]
-    return messages
 
 
 async def test_the_log_of_a_start_says_which_sqlite_it_is(tmp_path: Path) -> None:

@@ -385,7 +385,7 @@ def test_a_meter_times_turns_and_synced_commits() -> None:
     for commands, durable in ((3, True), (1, False)):
         meter.began()
         meter.committing()
-        meter.committed(commands, durable=durable)
+        meter.committed(commands, durable)
     assert (meter.turns.sum, meter.commits.sum, sum(meter.commits.counts)) == (6.5, 3.0, 1)
     assert (meter.commands.sum, sum(meter.commands.counts)) == (4, 2)
 

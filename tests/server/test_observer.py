@@ -2,8 +2,8 @@
 
 from leaseway_server.core.commands import Change, Failed, Oldest, Post, Posted, Read, WaitsSince, Withdraw
 from leaseway_server.core.events import Cancel, Progress
-from leaseway_server.core.model import NewItem
-from leaseway_server.runtime.observer import Changes, Gauges, Nobody
+from leaseway_server.core.model import Changes, NewItem
+from leaseway_server.runtime.observer import Gauges, Nobody
 from leaseway_server.runtime.tally import STATUSES
 from support.bench import Bench, claim
 from support.clock import START
@@ -21,7 +21,7 @@ class Notes:
     def committing(self) -> None:
         self.told.append("committing")
 
-    def committed(self, commands: int, *, durable: bool) -> None:
+    def committed(self, commands: int, durable: bool) -> None:
         self.told.append((commands, durable))
 
     def changed(self, changes: Changes) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from leaseway_server.core.events import Cancel, Result
-from leaseway_server.core.lifecycle import apply, create
+from leaseway_server.core.lifecycle import apply
 from leaseway_server.core.model import Item, NewItem
 from leaseway_server.store.sqlite.store import SqliteStore
 from leaseway_server.store.sqlite.turn import SqliteTurn
 from support.model import NOW, POLICY
+from support.stored import posted
 
 STRANGE = "ü \U0001f600 '\"\\ [null] %"
 
@@ -22,15 +23,6 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     store = SqliteStore.open(tmp_path / "queue.db", lambda: NOW)
     yield store
     await store.close()
-
-
-async def posted(store: SqliteStore, *posts: NewItem, at: int = NOW) -> list[Item]:
-    async with store.turn(durable=False) as turn:
-        ids = await turn.new_ids(len(posts))
-        items = [create(new, item_id, seq, at, POLICY) for new, (seq, item_id) in zip(posts, ids, strict=True)]
-        await turn.insert(items)
-        await turn.commit()
-    return items
 
 
 async def end(turn: SqliteTurn, *items: Item) -> list[Item]:

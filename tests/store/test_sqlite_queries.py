@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from leaseway_server.core.commands import BEYOND
-from leaseway_server.core.lifecycle import create
 from leaseway_server.core.model import START, NewItem, Position
 from leaseway_server.store.queries import load_migrations, load_queries
 from leaseway_server.store.sqlite.files import PACKAGE
 from leaseway_server.store.sqlite.store import SqliteStore
 from leaseway_server.store.sqlite.turn import SQL, SqliteTurn
-from support.model import NOW, POLICY
+from support.model import NOW
+from support.stored import posted
 
 
 @pytest.fixture
@@ -25,12 +25,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 async def post(store: SqliteStore, *posts: NewItem) -> list[Position]:
     """Inserts the items; gives their positions."""
-    async with store.turn(durable=True) as turn:
-        ids = await turn.new_ids(len(posts))
-        items = [create(new, item_id, seq, NOW, POLICY) for new, (seq, item_id) in zip(posts, ids, strict=True)]
-        await turn.insert(items)
-        await turn.commit()
-    return [item.position for item in items]
+    return [item.position for item in await posted(store, *posts)]
 
 
 INDEXES = {
@@ -74,20 +69,29 @@ def test_each_statement_uses_its_index_and_sorts_nothing(store: SqliteStore, nam
     assert not [step for step in plan if step.startswith("SCAN") and "json_each" not in step]
 
 
-async def work(store: SqliteStore, after: Position = START) -> int:
-    """How many steps SQLite's machine takes to pick the next item."""
-    steps = 0
+async def steps(store: SqliteStore, look: Callable[[SqliteTurn], Awaitable[bool]]) -> int:
+    """How many steps SQLite's machine takes for what `look` asks; it says whether the answer is right."""
+    counted = 0
 
     def step() -> int:
-        nonlocal steps
-        steps += 1
+        nonlocal counted
+        counted += 1
         return 0
 
     async with store.turn(durable=False) as turn:
         store.connection.set_progress_handler(step, 1)
-        assert len(await turn.pick(after, 1, ())) == 1
+        assert await look(turn)
         store.connection.set_progress_handler(None, 0)
-    return steps
+    return counted
+
+
+async def work(store: SqliteStore, after: Position = START) -> int:
+    """How many steps SQLite's machine takes to pick the next item."""
+
+    async def look(turn: SqliteTurn) -> bool:
+        return len(await turn.pick(after, 1, ())) == 1
+
+    return await steps(store, look)
 
 
 async def test_a_pick_behind_many_delayed_rows_looks_at_none_of_them(store: SqliteStore) -> None:
@@ -108,22 +112,6 @@ async def test_a_pick_behind_many_delayed_rows_looks_at_none_of_them(store: Sqli
 async def test_a_pick_among_many_of_one_moment_goes_straight_to_its_place(store: SqliteStore) -> None:
     positions = await post(store, *[NewItem("1")] * 5_000)
     assert await work(store, positions[4_000]) == await work(store, positions[1])
-
-
-async def steps(store: SqliteStore, look: Callable[[SqliteTurn], Awaitable[bool]]) -> int:
-    """How many steps SQLite's machine takes for what `look` asks; it says whether the answer is right."""
-    counted = 0
-
-    def step() -> int:
-        nonlocal counted
-        counted += 1
-        return 0
-
-    async with store.turn(durable=False) as turn:
-        store.connection.set_progress_handler(step, 1)
-        assert await look(turn)
-        store.connection.set_progress_handler(None, 0)
-    return counted
 
 
 async def test_a_page_of_mine_steps_over_nothing_of_others_and_nothing_that_was_fetched(store: SqliteStore) -> None:

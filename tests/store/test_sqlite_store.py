@@ -20,6 +20,7 @@ from leaseway_server.store.sqlite import store as store_module
 from leaseway_server.store.sqlite.store import NUMBERS_A_MS, RESERVE, SqliteStore
 from leaseway_server.store.sqlite.turn import COLUMNS, PICK_CHARACTERS
 from support.model import NOW, POLICY
+from support.stored import posted
 
 UNKNOWN = "00000000000000a1"
 
@@ -35,16 +36,6 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     store = opened(tmp_path)
     yield store
     await store.close()
-
-
-async def posted(store: SqliteStore, *posts: NewItem, durable: bool = True) -> list[Item]:
-    """Items that were inserted in one turn."""
-    async with store.turn(durable=durable) as turn:
-        ids = await turn.new_ids(len(posts))
-        items = [create(new, item_id, seq, NOW, POLICY) for new, (seq, item_id) in zip(posts, ids, strict=True)]
-        await turn.insert(items)
-        await turn.commit()
-    return items
 
 
 async def changed(store: SqliteStore, item: Item, event: Event, *, durable: bool = True) -> Item:

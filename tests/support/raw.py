@@ -86,6 +86,14 @@ class RawSocket:
         assert frame.opcode == TEXT, frame
         return json.loads(frame.data)
 
+    async def hear_all(self, number: int) -> list[Any]:
+        """The next messages, so many or a few more where they come in batches."""
+        messages: list[Any] = []
+        while len(messages) < number:
+            message = await self.hear()
+            messages += message["messages"] if message["type"] == "batch" else [message]
+        return messages
+
     async def ask(self, message: Any) -> Any:
         """Says a message and gives the next that comes."""
         self.say(message)

@@ -4,6 +4,7 @@ Null is written as 0 (times, numbers) and "" (texts) here and in the stores alik
 sqlite3 module a search of its adapters each time; `view.py` turns both into the wire's null.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -144,6 +145,10 @@ class Candidate(NamedTuple):
     def claimable(self, now: int) -> bool:
         """As of an item: what is ready is pending, and its due time was seen to have passed."""
         return self.expires_at == 0 or self.expires_at > now
+
+
+Changes: TypeAlias = Sequence[tuple[Item | None, Item]]
+"""What was changed, as (before, after); before is None for a new item."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,8 @@ class MonitorSession(Conversation):
         self._lookout = lookout
         self._promised: dict[Exchange, tuple[int, ...]] = {}
         """Posts under way of which some are to be watched: which, by index."""
+        self._room_promised = 0
+        """How many those are in all."""
         self._first_views = FirstViews()
         self._stats = b""
 
@@ -171,6 +173,7 @@ class MonitorSession(Conversation):
         self._check_room(len(watched))
         if watched:
             self._promised[exchange] = watched
+            self._room_promised += len(watched)
         exchange.command = command
         return exchange
 
@@ -219,7 +222,7 @@ class MonitorSession(Conversation):
                 if "admin" not in self._rights:
                     raise NotAllowed("only an administrator may watch all items", path="/all")
                 return ALL
-        raise BadMessage(f'{verb} takes an array of ids, or {{"mine": true}}, or {{"all": true}}')
+        raise _no_subscription(verb)
 
     def read_on(self, exchange: Exchange | None = None) -> list[Exchange]:
         """What is to be submitted next of the first views. `exchange` is the `subscribe` that asks."""
@@ -232,7 +235,7 @@ class MonitorSession(Conversation):
 
     def _check_room(self, more: int) -> None:
         limit = self.queue.limits.subscriptions
-        if more and len(self.watching) + sum(map(len, self._promised.values())) + more > limit:
+        if more and len(self.watching) + self._room_promised + more > limit:
             raise LimitReached(f"a socket watches at most {limit} items")
 
     def _start(self, item_id: str) -> None:
@@ -247,6 +250,7 @@ class MonitorSession(Conversation):
     def settle(self, exchange: Exchange, outcome: Outcome) -> None:
         """Takes an outcome of the exchange's command."""
         promised = self._promised.pop(exchange, ())
+        self._room_promised -= len(promised)
         self._first_views.answered(exchange.command, outcome)
         super().settle(exchange, outcome)
         if promised and isinstance(outcome, Posted | PostedAll):  # `posted` comes before its first `status`.
@@ -301,7 +305,11 @@ def _posted(posted: Posted) -> dict[str, object]:
 
 def _ids(value: Json, verb: str, queue: Queue) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise BadMessage(f'{verb} takes an array of ids, or {{"mine": true}}, or {{"all": true}}')
+        raise _no_subscription(verb)
     if len(value) > queue.limits.ids:
         raise LimitReached(f"a message names at most {queue.limits.ids} ids, and here are {len(value)}")
     return tuple(dict.fromkeys(item_id for item_id in value if isinstance(item_id, str)))
+
+
+def _no_subscription(verb: str) -> BadMessage:
+    return BadMessage(f'{verb} takes an array of ids, or {{"mine": true}}, or {{"all": true}}')

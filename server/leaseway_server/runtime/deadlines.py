@@ -10,9 +10,8 @@ from typing import Final
 
 from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.keys import swept_at
-from leaseway_server.core.model import Item
+from leaseway_server.core.model import Changes, Item
 from leaseway_server.runtime.leases import Leases
-from leaseway_server.runtime.observer import Changes
 from leaseway_server.runtime.retention import LOOK_MS
 from leaseway_server.runtime.turn import SLICE, Sweeps
 from leaseway_server.store.base import Turn

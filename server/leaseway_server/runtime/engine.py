@@ -251,13 +251,13 @@ class Engine:
             minima = await self._deadlines.reread(turn, sweeps)
             self._observer.committing()
             await turn.commit()
-        self._observer.committed(len(submissions), durable=durable)
+        self._teller.tell(self._observer.committed, len(submissions), durable)  # It is committed, whatever comes of it.
         self._deadlines.swept(sweeps, minima, work.rows.now, pruned=work.pruned)
         return work
 
     def _after_commit(self, work: TurnWork) -> None:
         self._dispatch.commit()
-        changes = work.rows.changes()
+        changes = work.rows.changes
         self._leases.update(after for _, after in changes)
         self.tally.take(work.rows.more, changes, work.rows.now)
         self.paused = work.paused

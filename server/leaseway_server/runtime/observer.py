@@ -3,14 +3,11 @@
 Nothing is counted here. An observer must not wait, and is not asked for anything.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
-from leaseway_server.core.model import Item, Status
-
-Changes: TypeAlias = Sequence[tuple[Item | None, Item]]
-"""What a turn changed, as (before, after); before is None for a new item."""
+from leaseway_server.core.model import Changes, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Observer(Protocol):
         """Its work is done; the commit begins."""
         ...
 
-    def committed(self, commands: int, *, durable: bool) -> None:
+    def committed(self, commands: int, durable: bool) -> None:
         """The commit is over. `durable`: it was synced to the disk."""
         ...
 
@@ -51,7 +48,7 @@ class Nobody:
     def committing(self) -> None:
         """Nothing."""
 
-    def committed(self, commands: int, *, durable: bool) -> None:
+    def committed(self, commands: int, durable: bool) -> None:
         """Nothing."""
 
     def changed(self, changes: Changes) -> None:

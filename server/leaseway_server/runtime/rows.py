@@ -6,7 +6,7 @@ from leaseway_server.core.attempts import Attempt, forgotten, remembered
 from leaseway_server.core.commands import Changed, Posted
 from leaseway_server.core.events import Event
 from leaseway_server.core.lifecycle import Refusal, apply
-from leaseway_server.core.model import Item, Status
+from leaseway_server.core.model import Changes, Item, Status
 from leaseway_server.core.policy import Policy
 from leaseway_server.runtime.tally import count_changes
 from leaseway_server.store.base import Turn
@@ -19,8 +19,10 @@ class Rows:
         self.now = 0
         """The turn's time, ms since the epoch; set by `load`."""
         self.new: dict[str, Posted] = {}
+        self.changes: Changes = ()
+        """What changed, with what goes as it was last; set by `save`, and so is `more`."""
         self.more: dict[Status, int] = {}
-        """By how much the counts differ afterwards; set by `save`."""
+        """By how much the counts differ afterwards."""
         self.deleted: dict[str, Item] = {}
         """Those that go with this turn, as they were last; to `get` and `change` they are unknown already."""
         self._turn = turn
@@ -114,18 +116,11 @@ class Rows:
         """All that go with this turn, on request or because their time is over."""
         return [*self.deleted.values(), *self._removed]
 
-    def changed(self) -> list[tuple[Item, Item]]:
+    def _changed(self) -> list[tuple[Item, Item]]:
         """The rows that were there before, stay, and are others now, as (before, after)."""
         items, deleted = self._items, self.deleted
         rows = [(old, items[old.id]) for old in self._before.values() if items[old.id] is not old]
         return [row for row in rows if row[0].id not in deleted] if deleted else rows
-
-    def changes(self) -> list[tuple[Item | None, Item]]:
-        """All that changed, as (before, after); before is None for a new item, after is the last of one that goes."""
-        changes: list[tuple[Item | None, Item]] = [(None, posted.item) for posted in self.new.values()]
-        changes.extend(self.changed())
-        changes.extend((self._before[item_id], item) for item_id, item in self.deleted.items())
-        return changes
 
     async def with_bodies(self, items: Collection[Item]) -> None:
         """Fills in the bodies that are not there yet."""
@@ -140,14 +135,17 @@ class Rows:
 
     async def save(self) -> None:
         """Writes what is new, what changed and what goes, each once, and how many there are then."""
-        if self.new:
-            await self._turn.insert([posted.item for posted in self.new.values()])
-        changed = self.changed()
+        new = [posted.item for posted in self.new.values()]
+        if new:
+            await self._turn.insert(new)
+        changed = self._changed()
         if changed:
             await self._turn.save(changed)
         gone = self.gone()
         if gone:
             await self._turn.delete(gone)
-        self.more = count_changes(self.changes(), gone)
+        deleted = [(self._before[item_id], item) for item_id, item in self.deleted.items()]
+        self.changes = [*((None, item) for item in new), *changed, *deleted]
+        self.more = count_changes(self.changes, gone)
         if self.more:
             await self._turn.count(self.more)

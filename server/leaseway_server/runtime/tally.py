@@ -7,15 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final, get_args
 
-from leaseway_server.core.model import OPEN, Item, Status
+from leaseway_server.core.model import OPEN, Changes, Item, Status
 
 MINUTE_MS: Final = 60_000
 MINUTES: Final = 60
 """So many are kept: the last hour."""
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
-
-Changes = Iterable[tuple[Item | None, Item]]
-"""(before, after) each; before is None for a new item."""
 
 
 def count_changes(changes: Changes, removed: Iterable[Item]) -> dict[Status, int]:

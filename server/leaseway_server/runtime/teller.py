@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import TypeAlias, TypeVarTuple
 
 from leaseway_server.core.lifecycle import loss
+from leaseway_server.core.model import Changes
 from leaseway_server.runtime.hub import Hub
-from leaseway_server.runtime.observer import Changes
 from leaseway_server.runtime.turn import TurnWork
 
 OnLoss: TypeAlias = Callable[[str, str], None]

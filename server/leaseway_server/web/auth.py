@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
+from leaseway_server.audit import AdminEvent, audit_admin
 from leaseway_server.core.access import ANYONE, Caller, Right, Token, administers, authorize, check_token
 from leaseway_server.core.errors import (
     Misdirected,
@@ -37,6 +38,11 @@ class Admitted:
     rights: frozenset[Right]
     token_id: str
     address: str
+
+    def audit(self, event: AdminEvent, **what: str | int) -> None:
+        """This caller did that, to what is named, on this queue."""
+        who = {"by": self.user or None, "queue": self.served.queue.name, "token_id": self.token_id or None}
+        audit_admin(event, **who, **what)
 
     @property
     def key(self) -> str:

@@ -12,7 +12,6 @@ from typing import Final
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from leaseway_server.audit import audit_admin
 from leaseway_server.core.commands import Change, Changed, Command, Delete, Failed, Guard, Outcome
 from leaseway_server.core.errors import BadMessage, Unavailable
 from leaseway_server.core.events import Cancel, Retry
@@ -109,8 +108,7 @@ async def bulk(request: Request) -> Response:
         await walk.run(pause)
     finally:
         if not dry:
-            who = {"by": caller.user or None, "queue": served.queue.name, "token_id": caller.token_id or None}
-            audit_admin("admin.bulk", **who, action=action, matched=walk.matched, changed=walk.changed)
+            caller.audit("admin.bulk", action=action, matched=walk.matched, changed=walk.changed)
     return json_response({"matched": walk.matched, "changed": walk.changed})
 
 

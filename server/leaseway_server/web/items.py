@@ -5,7 +5,6 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leaseway_server.audit import audit_admin
 from leaseway_server.core.access import may_cancel
 from leaseway_server.core.commands import Change, Changed, Found, Read
 from leaseway_server.core.errors import Conflict, NotAllowed, NotFound
@@ -85,8 +84,7 @@ async def cancel_item(request: Request) -> Response:
         item, now = await find(caller, item_id)
         return Response(encode_view(item, now), media_type="application/json")
     if changed.item.posted_by != caller.user:
-        ids = {"by": caller.user, "queue": served.queue.name, "item": item_id, "token_id": caller.token_id or None}
-        audit_admin("admin.item_cancelled", **ids)
+        caller.audit("admin.item_cancelled", item=item_id)
     return Response(encode_view(changed.item, max(now, changed.item.updated_at)), media_type="application/json")
 
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from leaseway_server.core.model import TERMINAL, Item, Status
-from leaseway_server.runtime.observer import Changes
+from leaseway_server.core.model import TERMINAL, Changes, Item, Status
 
 Door: TypeAlias = Literal["http", "work", "monitor"]
 Cause: TypeAlias = Literal["lost", "failed", "released", "parted"]
@@ -62,7 +61,7 @@ class TurnMeter:
         """The commit begins."""
         self._committing = self._now()
 
-    def committed(self, commands: int, *, durable: bool) -> None:
+    def committed(self, commands: int, durable: bool) -> None:
         """The commit is over."""
         now = self._now()
         self.turns.observe(now - self._began)

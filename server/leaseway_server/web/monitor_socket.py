@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from starlette.types import Receive, Scope, Send
 
-from leaseway_server.audit import audit_admin
 from leaseway_server.core.access import Right
 from leaseway_server.core.commands import Changed, Outcome
 from leaseway_server.core.conversation import Exchange
@@ -75,5 +74,4 @@ class MonitorSocket(Socket):
         super()._answered(exchange, outcome)
         match outcome:
             case Changed(accepted=True, item=Item() as item) if item.posted_by != self.admitted.user:
-                ids = {"by": self.admitted.user, "token_id": self.admitted.token_id or None}
-                audit_admin("admin.item_cancelled", queue=self.served.queue.name, item=item.id, **ids)
+                self.admitted.audit("admin.item_cancelled", item=item.id)

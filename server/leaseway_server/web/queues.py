@@ -8,12 +8,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leaseway_server.audit import audit_admin
 from leaseway_server.core.access import RIGHTS, Right, administers, rights
 from leaseway_server.core.commands import Pause, Paused
 from leaseway_server.core.errors import NotFound
 from leaseway_server.core.queue import QUEUE_NAME, Queue
-from leaseway_server.web.auth import Admitted, admit, identify
+from leaseway_server.web.auth import admit, identify
 from leaseway_server.web.requests import json_response, succeeded
 from leaseway_server.web.site import Site
 
@@ -82,15 +81,10 @@ def pause(*, on: bool) -> Endpoint:
         paused = succeeded(await caller.served.engine.ask(Pause(on)))
         assert isinstance(paused, Paused)
         if paused.changed:
-            _audit(caller, on=on)
+            caller.audit("admin.queue_paused" if on else "admin.queue_unpaused")
         return json_response({"queue": caller.served.queue.name, "paused": on})
 
     return endpoint
-
-
-def _audit(caller: Admitted, *, on: bool) -> None:
-    ids = {"by": caller.user or None, "queue": caller.served.queue.name, "token_id": caller.token_id or None}
-    audit_admin("admin.queue_paused" if on else "admin.queue_unpaused", **ids)
 
 
 def _in_order(has: frozenset[Right]) -> list[Right]:

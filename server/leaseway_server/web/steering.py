@@ -4,7 +4,6 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leaseway_server.audit import AdminEvent, audit_admin
 from leaseway_server.core.commands import Change, Changed, Command, Delete
 from leaseway_server.core.errors import Conflict, NotFound
 from leaseway_server.core.events import Retry
@@ -26,7 +25,7 @@ class ItemEndpoint(HTTPEndpoint):
         adjust = parse_adjust(await read_json(request, caller.served.queue.limits.message_bytes))
         item_id = request.path_params["id"]
         await _do(caller, Change(item_id, adjust))
-        _audit(caller, "admin.item_changed", item_id)
+        caller.audit("admin.item_changed", item=item_id)
         return await _view(caller, item_id)
 
     async def delete(self, request: Request) -> Response:
@@ -34,7 +33,7 @@ class ItemEndpoint(HTTPEndpoint):
         caller = admit(request.app.state.site, request.scope, "admin")
         item_id = request.path_params["id"]
         await _do(caller, Delete(item_id))
-        _audit(caller, "admin.item_deleted", item_id)
+        caller.audit("admin.item_deleted", item=item_id)
         return Response(status_code=204)
 
 
@@ -43,7 +42,7 @@ async def retry_item(request: Request) -> Response:
     caller = admit(request.app.state.site, request.scope, "admin")
     item_id = request.path_params["id"]
     await _do(caller, Change(item_id, Retry()))
-    _audit(caller, "admin.item_retried", item_id)
+    caller.audit("admin.item_retried", item=item_id)
     return await _view(caller, item_id)
 
 
@@ -61,8 +60,3 @@ async def _view(caller: Admitted, item_id: str) -> Response:
     """The item as it stands: the same turn may have handed it to a worker that waited."""
     item, now = await find(caller, item_id)
     return Response(encode_view(item, now), media_type="application/json")
-
-
-def _audit(caller: Admitted, event: AdminEvent, item_id: str) -> None:
-    ids = {"by": caller.user, "queue": caller.served.queue.name, "item": item_id, "token_id": caller.token_id or None}
-    audit_admin(event, **ids)
