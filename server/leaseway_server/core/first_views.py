@@ -49,14 +49,12 @@ class FirstViews:
 
     def answered(self, command: Command | None, outcome: Outcome) -> None:
         """An outcome came. Of what could not be read no more is tried: its error says so."""
-        match command, outcome:
-            case Read(), _:
-                self._reading = False
-                if isinstance(outcome, Found):
-                    self._ids = dict.fromkeys(outcome.left) | self._ids
-            case ReadFollowed(), _:
-                self._reading = False
-                self._go_on(command, outcome)
+        if isinstance(command, Read | ReadFollowed):
+            self._reading = False
+        if isinstance(command, ReadFollowed):
+            self._go_on(command, outcome)
+        elif isinstance(command, Read) and isinstance(outcome, Found):
+            self._ids = dict.fromkeys(outcome.left) | self._ids
 
     def _take_ids(self) -> tuple[str, ...]:
         ids = tuple(islice(self._ids, READ_AT_ONCE))
