@@ -346,10 +346,18 @@ def test_a_resume_is_remembered_where_it_was_accepted() -> None:
 def test_the_latest_claims_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "REMEMBERED", 2)
     talk = talk_on()
-    one, two, three = (f"{number:016x}" for number in range(3))
-    for item_id in (one, two, one, three):
+    ids = [f"{number:016x}" for number in range(6)]
+    for item_id in ids:
         talk.settle(talk.asks({"claim": {}}), Handed(held(id=item_id)))
-    assert [fence_of(talk, item_id) for item_id in (one, two, three)] == [1, None, 1]
+    assert [fence_of(talk, item_id) for item_id in ids] == [None, None, 1, 1, 1, 1]
+
+
+def test_of_two_claims_of_an_item_the_later_number_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "REMEMBERED", 2)
+    talk = talk_on()
+    for item_id, attempts in ((ID, 1), (OTHER_ID, 1), (ID, 2)):
+        talk.settle(talk.asks({"claim": {}}), Handed(held(id=item_id, attempts=attempts)))
+    assert fence_of(talk) == 2
 
 
 # ── Resume ──

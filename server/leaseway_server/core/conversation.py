@@ -139,9 +139,9 @@ class Conversation(ABC):
             self._refuse(exchange, refused)
 
     def _verb(self, members: Members) -> str:
-        known = [name for name in members if name in self.verbs]
+        known = self.verbs.intersection(members)
         if len(known) == 1:
-            return known[0]
+            return next(iter(known))
         if known:
             raise BadMessage(f"a message has one verb, and here are {', '.join(sorted(known))}")
         raise BadMessage(f"no known verb; here are known: {', '.join(sorted(self.verbs))}")

@@ -8,6 +8,7 @@ found by the lane's own search. The turn does the searching. What it does here i
 """
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -45,7 +46,8 @@ class Lane:
     """The claims of one shape of criteria, oldest first."""
 
     criteria: Criteria
-    claims: dict[int, Waiting] = field(default_factory=dict)
+    claims: OrderedDict[int, Waiting] = field(default_factory=OrderedDict)
+    """By number. In a plain dict the first one is looked for behind all that left before it: slow where many wait."""
     cursor: Position = START
     searched: int = 0
     """When it was last searched, counted in searches; the one that waited longest is next."""
@@ -128,7 +130,7 @@ class Dispatch:
                 self._enter(waiting)
         self._undo.clear()
         for lane in self._lanes.values():
-            lane.claims = dict(sorted(lane.claims.items()))
+            lane.claims = OrderedDict(sorted(lane.claims.items()))
             lane.cursor = START
 
     def of_holder(self, holder: int) -> list[Ask]:

@@ -1,5 +1,6 @@
 """Limits that are counted: rates, failed attempts, what is given back when its user goes. Times come with the call."""
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -120,7 +121,7 @@ class FailedAttempts:
     """Tokens that were not valid, by address: `per_minute` of them, then none is looked at until some are forgiven."""
 
     per_minute: int
-    _failures: dict[str, tuple[float, int]] = field(default_factory=dict)
+    _failures: OrderedDict[str, tuple[float, int]] = field(default_factory=OrderedDict)
 
     def too_many(self, address: str, now: int) -> bool:
         """Whether the address has to wait."""
@@ -129,10 +130,10 @@ class FailedAttempts:
     def failed(self, address: str, now: int) -> None:
         """One more failure."""
         failures = self._left(address, now) + 1
-        self._failures.pop(address, None)  # It goes to the end: the first is the one whose last failure is oldest.
         self._failures[address] = (failures, now)
+        self._failures.move_to_end(address)  # The first is the one whose last failure is oldest.
         if len(self._failures) > MOST_ADDRESSES:
-            del self._failures[next(iter(self._failures))]
+            self._failures.popitem(last=False)
 
     def _left(self, address: str, now: int) -> float:
         failures, at = self._failures.get(address, (0.0, now))

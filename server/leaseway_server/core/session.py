@@ -26,7 +26,7 @@ CRITERIA_A_CLAIM: Final = 10
 CHARACTERS_A_CLAIM: Final = 1_000
 """And as one more for each so many characters of their names and texts."""
 REMEMBERED: Final = 20_000
-"""So many of a socket's latest claims keep their number for reports without one."""
+"""So many of a socket's latest claims, and at most twice as many, keep their number for reports without one."""
 
 
 class WorkSession(Conversation):
@@ -47,7 +47,8 @@ class WorkSession(Conversation):
         self._claimed_as = ""
         self._waiting_claims = waiting
         self._fences: dict[str, int] = {}
-        self._reporter = Reporter(holder, user, self._fences.get, chance)
+        self._older_fences: dict[str, int] = {}
+        self._reporter = Reporter(holder, user, self._fence_of, chance)
 
     def lost(self, item_id: str, reason: str) -> None:
         """This socket lost an item that it held: it is told where its `hello` asked for that."""
@@ -141,10 +142,12 @@ class WorkSession(Conversation):
         return {"type": "resume-ack", "leases": answers}
 
     def _remember(self, known: str, attempts: int) -> None:
-        self._fences.pop(known, None)
+        if len(self._fences) >= REMEMBERED:
+            self._older_fences, self._fences = self._fences, {}
         self._fences[known] = attempts
-        if len(self._fences) > REMEMBERED:
-            del self._fences[next(iter(self._fences))]
+
+    def _fence_of(self, known: str) -> int | None:
+        return self._fences.get(known) or self._older_fences.get(known)
 
 
 def _lease(value: Json) -> tuple[str, int]:
