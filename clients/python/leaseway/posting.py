@@ -6,7 +6,6 @@ Pure. When a post is sent, and again, is `unanswered.py`'s; who waits for its an
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,8 +28,10 @@ else:
 
 AROUND: Final = 200
 """Bytes of a message that are left for what is around its bodies."""
-MOST: Final = 2**53 - 1
-"""The largest time or duration, ms (§5)."""
+LONGEST: Final = (2**53 - 1) / 1000
+"""Seconds (§5)."""
+LATEST: Final = 1e11
+"""Seconds since the epoch, in the year 5138: what is later was meant as milliseconds."""
 
 
 class Options(TypedDict, total=False):
@@ -172,7 +173,7 @@ def _duration(name: str, seconds: float | None) -> int | None:
     """Milliseconds."""
     if seconds is None:
         return None
-    if not (0 <= seconds <= MOST / 1000):
+    if not (0 <= seconds <= LONGEST):
         raise ValueError(f"{name} is a number of seconds, 0 or more, and not {seconds!r}")
     return round(seconds * 1000)
 
@@ -183,6 +184,6 @@ def _time(name: str, at: float | datetime | None) -> int | None:
         if at.tzinfo is None:
             raise ValueError(f"{name} is a datetime without a time zone; datetime.now(timezone.utc) has one")
         at = at.timestamp()
-    if at is not None and not (math.isfinite(at) and 0 <= at <= MOST / 1000):
+    if at is not None and not (0 <= at <= LATEST):
         raise ValueError(f"{name} is seconds since the epoch, as of time.time(), and not {at!r}")
     return None if at is None else round(at * 1000)
