@@ -9,7 +9,7 @@ import asyncio
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -117,10 +117,8 @@ class Served:
         self._thread.start()
         try:
             started.result()
-        except BaseException:
-            self._thread.join()
+        except CancelledError:  # It has ended instead.
             self._ended.result()
-            raise
 
     def stop(self) -> None:
         """Stops, as on SIGTERM."""
@@ -179,8 +177,8 @@ def serving(config: str | PathLike[str] | None = None, *, queues: Queues | None 
             served = Served(load_config(Path(config), listen=LISTEN, store=store))
         else:
             served = Served(config_of({"queues": _tables(queues)}, listen=LISTEN, store=store))
-        served.start()
         try:
+            served.start()
             yield served
         finally:
             served.stop()

@@ -68,6 +68,13 @@ def test_the_client_meets_the_server_only_in_the_schemas(path: Path) -> None:
     assert not roots & {"leaseway_server", "starlette", "uvicorn", "httpx", "jsonschema", "jsonschema_rs"}
 
 
+def test_an_import_of_the_client_stays_quick() -> None:
+    """What takes long to import is loaded when it is first used."""
+    code = "import leaseway, sys; print({'websockets', 'http.client', 'click', 'rich'} & sys.modules.keys())"
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "set()\n"
+
+
 @pytest.mark.parametrize("path", python_files(ROOT / "schemas"), ids=lambda path: path.name)
 def test_the_schemas_know_nobody(path: Path) -> None:
     assert not [name for name in imports_of(path) if name.startswith("leaseway") and "schemas" not in name]

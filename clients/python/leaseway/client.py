@@ -48,8 +48,8 @@ class Client(Generic[Item, Result]):
             result = await job.result()
 
     A lost connection is no error for who watches: the client reconnects for ever and subscribes anew; no end is missed
-    and none is shown twice. Yet no wait hangs over a dead connection: after `offline_timeout` seconds without
-    one it raises `ConnectionLost`, and where the client is closed, at once. Entering raises `Unauthorized`, `Forbidden`,
+    and none is shown twice. Yet no wait hangs over a dead connection: after `offline_timeout` seconds without one it
+    raises `ConnectionLost`, and where the client is closed, at once. Entering raises `Unauthorized`, `Forbidden`,
     `NoSuchQueue`, and `ConnectionLost` where no connection came about within `open_timeout` seconds.
 
     `item_type` is for the type checker alone. Results are read as `result_type`: a dataclass, a pydantic model, or what

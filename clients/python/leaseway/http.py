@@ -6,15 +6,18 @@ a program is `asking.py`'s, to a command line `cli/remote.py`'s.
 
 from __future__ import annotations
 
-import json
 import re
 import ssl
 from collections.abc import Sequence
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
+import orjson
+
 from leaseway.errors import ConnectionLost
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
 
 Json = Any
 TIMEOUT: Final = 30.0
@@ -55,7 +58,8 @@ class Remote:
         self.site = f"{parts.scheme}://{parts.netloc}"
         self._path = parts.path.rstrip("/")
         self._headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._connection = _connection(parts)
+        self._parts = parts
+        self._connection: HTTPConnection | None = None
 
     @property
     def name(self) -> str:
@@ -64,7 +68,8 @@ class Remote:
 
     def close(self) -> None:
         """Ends the connection; the next request opens another."""
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def get(self, path: str, wanted: str, query: Sequence[tuple[str, str]] = ()) -> Json:
         """The answer to a GET of `/queue/path`: an object with this member, or it is none of our server's."""
@@ -76,19 +81,26 @@ class Remote:
 
     def ask(self, method: str, path: str, wanted: str) -> Json:
         """The answer to a request of `/queue/path`, or of the queue itself where the path is empty."""
+        status, content = self._exchange(method, f"{self._path}/{path}".rstrip("/"))
+        value = _object(content)
+        if status == 200 and wanted in value:
+            return value
+        raise self._no_answer(status, value)
+
+    def _exchange(self, method: str, target: str) -> tuple[int, bytes]:
+        """One request, and the status and content of its answer."""
+        from http.client import HTTPException  # Loaded here, so that an import of ours stays quick.
+
         body = b"{}" if method == "POST" else None
         headers = self._headers | ({"Content-Type": "application/json"} if body else {})
+        self._connection = self._connection or _connection(self._parts)
         try:
-            self._connection.request(method, f"{self._path}/{path}".rstrip("/"), body, headers)
+            self._connection.request(method, target, body, headers)
             answer = self._connection.getresponse()
-            content = answer.read()
+            return answer.status, answer.read()
         except (OSError, HTTPException) as error:
             self.close()
             raise ConnectionLost(f"cannot reach {self.site}: {_hindrance(error)}") from None
-        value = _object(content)
-        if answer.status == 200 and wanted in value:
-            return value
-        raise self._no_answer(answer.status, value)
 
     def _no_answer(self, status: int, value: dict[str, Json]) -> ConnectionLost | Refusal:
         if 300 <= status < 400:
@@ -114,7 +126,7 @@ def printable(text: str) -> str:
 def _object(content: bytes) -> dict[str, Json]:
     """The JSON object that it is; an empty one where it is none."""
     try:
-        value = json.loads(content)
+        value = orjson.loads(content)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
@@ -142,6 +154,8 @@ def _is_host(name: str) -> bool:
 
 
 def _connection(parts: SplitResult) -> HTTPConnection:
+    from http.client import HTTPConnection, HTTPSConnection
+
     assert parts.hostname is not None
     port = parts.port or _PORTS[parts.scheme]
     if parts.scheme == "https":
@@ -150,6 +164,8 @@ def _connection(parts: SplitResult) -> HTTPConnection:
 
 
 def _hindrance(error: Exception) -> str:
+    from http.client import HTTPException
+
     match error:
         case TimeoutError():
             return f"no answer within {TIMEOUT:.0f} s"
