@@ -102,33 +102,50 @@ class Slice:
         return Rejected(error.code, [_moved(fault, self.first) for fault in error.errors])
 
 
-async def slices(posts: AsyncIterable[Post[Any]], most: int, most_bytes: int) -> AsyncIterator[Slice]:
-    """The posts in slices of at most so many, and so many bytes. Raises what a body raises, when its turn comes.
+class _Filling:
+    """A slice that is being filled."""
 
-    What came before a body that cannot be said is in a slice that was given out.
+    def __init__(self, first: int) -> None:
+        self.bodies: list[orjson.Fragment] = []
+        self._first = first
+        self._size = 0
+        self._keyed = True
+
+    def takes(self, body: bytes, most: int, most_bytes: int) -> bool:
+        """Whether there is room for it; for one body there always is."""
+        return not self.bodies or (len(self.bodies) < most and self._size + len(body) < most_bytes)
+
+    def add(self, body: bytes, *, keyed: bool) -> None:
+        """Puts it in, with a comma."""
+        self.bodies.append(orjson.Fragment(body))
+        self._size += len(body) + 1
+        self._keyed = self._keyed and keyed
+
+    def slice(self) -> Slice:
+        """What there is by now."""
+        return Slice(self._first, self.bodies, self._keyed)
+
+
+async def slices(posts: AsyncIterable[Post[Any]], most: int, most_bytes: int) -> AsyncIterator[Slice]:
+    """The posts in slices of at most so many, whose messages have at most so many bytes.
+
+    Raises what a body raises, once all that came before it was given out.
     """
-    first, index = 0, -1
-    bodies: list[bytes] = []
-    keyed = True
-    size = 0
-    fault: Exception | None = None
+    index, filling = 0, _Filling(0)
     async for post in posts:
-        index += 1
         try:
             body = _encoded(post, index, most_bytes - AROUND)
-        except (Rejected, ValueError) as wrong:
-            fault = wrong
-            break
-        if bodies and (len(bodies) == most or size + len(body) + 1 > most_bytes - AROUND):
-            yield _slice(first, bodies, keyed=keyed)
-            first, bodies, size, keyed = index, [], 0, True
-        bodies.append(body)
-        size += len(body) + 1
-        keyed = keyed and post.key is not None
-    if bodies:
-        yield _slice(first, bodies, keyed=keyed)
-    if fault:
-        raise fault
+        except (Rejected, ValueError):
+            if filling.bodies:
+                yield filling.slice()
+            raise
+        if not filling.takes(body, most, most_bytes - AROUND):
+            yield filling.slice()
+            filling = _Filling(index)
+        filling.add(body, keyed=post.key is not None)
+        index += 1
+    if filling.bodies:
+        yield filling.slice()
 
 
 async def posts_of(
@@ -149,10 +166,6 @@ async def _each(items: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Any]
     else:
         for item in items:
             yield item
-
-
-def _slice(first: int, bodies: list[bytes], *, keyed: bool) -> Slice:
-    return Slice(first, [orjson.Fragment(body) for body in bodies], keyed)
 
 
 def _encoded(post: Post[Any], index: int, most_bytes: int) -> bytes:
