@@ -35,7 +35,7 @@ from leaseway.watch_state import (
 
 ARRAY_ITEMS = 1_000
 """Posts in one array, at most, whatever the server takes: more in one transaction makes nothing faster."""
-UNKNOWN_POST = "the connection was lost before the post was answered: it may be in the queue or not"
+UNKNOWN = "it may be in the queue or not (a post with a key can be posted again)"
 
 
 class Client(Generic[Item, Result]):
@@ -168,7 +168,7 @@ class Client(Generic[Item, Result]):
         except TimeoutError:
             if self._state.forget_post(ref):
                 raise TimeoutError(f"not sent within {timeout:g} s; nothing was posted") from None
-            raise PostUnknown(f"no answer within {timeout:g} s: it may be in the queue or not") from None
+            raise PostUnknown(f"no answer within {timeout:g} s: {UNKNOWN}") from None
         finally:
             self._state.forget_post(ref)
             del self._posts[ref]
@@ -235,7 +235,7 @@ class Client(Generic[Item, Result]):
                 case PostRefused(ref, error):
                     self._answer(ref, error)
                 case PostLost(ref):
-                    self._answer(ref, PostUnknown(UNKNOWN_POST))
+                    self._answer(ref, PostUnknown(f"the connection was lost before the answer: {UNKNOWN}"))
                 case Offline():
                     self._following.offline()
                 case Online():
