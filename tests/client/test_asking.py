@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -19,6 +20,7 @@ from leaseway.errors import (
     Unauthorized,
     UnknownItem,
 )
+from leaseway.http import Remote
 
 
 class Peer:
@@ -27,6 +29,9 @@ class Peer:
     def __init__(self) -> None:
         self.answer: tuple[int, Any] = (200, {})
         self.asked: list[str] = []
+        self.sockets: set[tuple[str, int]] = set()
+        self.url = ""
+        self.closes = True  # Without a word, as a server does with a connection that was idle for long.
         self.asking = Asking("http://127.0.0.1:1/demo", None)
 
     def refuse(self, number: int, code: str, *errors: dict[str, str]) -> None:
@@ -38,7 +43,10 @@ def peer() -> Iterator[Peer]:
     peer = Peer()
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_GET(self) -> None:
+            peer.sockets.add(self.client_address)
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             peer.asked.append(f"{self.command} {self.path}")
             number, value = peer.answer
@@ -47,6 +55,7 @@ def peer() -> Iterator[Peer]:
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+            self.close_connection = peer.closes
 
         do_POST = do_GET  # noqa: N815  The library's name.
 
@@ -55,7 +64,8 @@ def peer() -> Iterator[Peer]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        peer.asking = Asking(f"ws://127.0.0.1:{server.server_port}/demo", "lw_canary")
+        peer.url = f"ws://127.0.0.1:{server.server_port}/demo"
+        peer.asking = Asking(peer.url, "lw_canary")
         yield peer
         server.shutdown()
 
@@ -125,3 +135,22 @@ async def test_a_list_that_never_ends_is_told(peer: Peer) -> None:
     with pytest.raises(ConnectionLost, match="again and again"):
         await anext(found)
     assert peer.asked == [f"GET /demo/items?status=pending&limit=100{more}" for more in ("", "&cursor=again")]
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_connection_that_was_closed_meanwhile_costs_no_get(peer: Peer, closes: bool) -> None:
+    peer.answer, peer.closes = (200, status()), closes
+    with closing(Remote(peer.url, None)) as remote:
+        for _ in range(3):
+            assert remote.get(f"items/{A}", "status")["id"] == A
+    assert len(peer.asked) == 3
+    assert len(peer.sockets) == (3 if closes else 1)
+
+
+def test_what_is_no_get_is_never_said_twice(peer: Peer) -> None:
+    peer.answer = (200, status())
+    with closing(Remote(peer.url, None)) as remote:
+        remote.post(f"items/{A}/cancel", "status")
+        with pytest.raises(ConnectionLost, match="cannot reach"):
+            remote.post(f"items/{A}/cancel", "status")
+    assert len(peer.asked) == 1

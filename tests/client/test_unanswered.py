@@ -1,8 +1,12 @@
 """Posts without an answer, over lost sockets: what is said again, in which order, and what is unknown for good."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from client.scripted_peer import A, B, Message, posted, status
 from client.test_watch_state import Producer, online
 from leaseway import watch_state
+from leaseway.unanswered import Posts, Unanswered
 from leaseway.watch_state import Changed, Posted, PostLost, PostRefused
 
 
@@ -107,3 +111,29 @@ def test_posts_without_an_answer_count_among_what_is_watched() -> None:
     assert isinstance(refused, PostRefused)
     producer.state.post(keyed("again"))
     assert producer.said()[0]["post"]["subscribe"]
+
+
+@given(st.lists(st.sampled_from(["keyed", "plain", "say", "lose", "answer", "forget"])))
+def test_nothing_is_said_twice_but_what_has_a_key(steps: list[str]) -> None:
+    """Whatever happens in whichever order: none is left out, and what is unknown is told once."""
+    posts, open_posts, times, here = Posts(), dict[int, bool](), dict[int, int](), list[int]()
+    for ref, step in enumerate(steps):
+        if step in ("keyed", "plain"):
+            open_posts[ref] = step == "keyed"
+            posts.add(ref, Unanswered(str(ref).encode(), repeatable=step == "keyed", watch=False))
+        elif step == "say" and (said := posts.next_message()) is not None:
+            times[int(said)] = times.get(int(said), 0) + 1
+            here.append(int(said))
+        elif step == "lose":
+            unknown = posts.lost()
+            assert unknown == [each for each in here if open_posts.get(each) is False]
+            here = []
+            for each in unknown:
+                del open_posts[each]
+        elif step in ("answer", "forget") and (waiting := here if step == "answer" else list(open_posts)):
+            assert (posts.pop(waiting[-1]) is None) == (open_posts.pop(waiting[-1], None) is None)
+    waiting = []
+    while (said := posts.next_message()) is not None:
+        waiting.append(int(said))
+    assert waiting == sorted(open_posts.keys() - set(here))
+    assert not any(times.get(ref, 0) and not open_posts[ref] for ref in waiting)

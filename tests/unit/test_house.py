@@ -47,7 +47,7 @@ def test_a_layer_imports_only_what_lies_inside_it(path: Path) -> None:
     if part not in LAYERS:
         return  # config, commands and __main__ compose the layers.
     outer = [f"leaseway_server.{layer}" for layer in LAYERS[LAYERS.index(part) + 1 :]]
-    outer += ["leaseway_server.config", "leaseway_server.commands", "leaseway_server.__main__", "leaseway."]
+    outer += [f"leaseway_server.{name}" for name in ("config", "commands", "testing", "__main__")] + ["leaseway."]
     wrong = sorted(name for name in imports_of(path) if name.startswith(tuple(outer)) or name == "leaseway")
     assert not wrong, f"{part} may not import {wrong}"
 

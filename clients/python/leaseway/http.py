@@ -88,19 +88,26 @@ class Remote:
         raise self._no_answer(status, value)
 
     def _exchange(self, method: str, target: str) -> tuple[int, bytes]:
-        """One request, and the status and content of its answer."""
+        """The status and content of an answer. A connection that was idle may be closed by now: a GET is said again."""
         from http.client import HTTPException  # Loaded here, so that an import of ours stays quick.
 
+        may_repeat = method == "GET" and self._connection is not None
+        while True:
+            try:
+                return self._request(method, target)
+            except (OSError, HTTPException) as error:
+                self.close()
+                if not (may_repeat and isinstance(error, ConnectionError)):
+                    raise ConnectionLost(f"cannot reach {self.site}: {_hindrance(error)}") from None
+                may_repeat = False
+
+    def _request(self, method: str, target: str) -> tuple[int, bytes]:
         body = b"{}" if method == "POST" else None
         headers = self._headers | ({"Content-Type": "application/json"} if body else {})
         self._connection = self._connection or _connection(self._parts)
-        try:
-            self._connection.request(method, target, body, headers)
-            answer = self._connection.getresponse()
-            return answer.status, answer.read()
-        except (OSError, HTTPException) as error:
-            self.close()
-            raise ConnectionLost(f"cannot reach {self.site}: {_hindrance(error)}") from None
+        self._connection.request(method, target, body, headers)
+        answer = self._connection.getresponse()
+        return answer.status, answer.read()
 
     def _no_answer(self, status: int, value: dict[str, Json]) -> ConnectionLost | Refusal:
         if 300 <= status < 400:
