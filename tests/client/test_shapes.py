@@ -85,7 +85,6 @@ PICTURE = Picture("a", [Size(1), Size(2, 3)], Format.JPG, NOON, {"x": (1, 2)})
         (Tree, Tree("root", [Tree("leaf")])), (Row, {"a": 1}), (Row, {"a": "as it comes"}), (Model, Model(7)),
         (dict[str, Model], {"a": Model(1)}), (Size | Model, Model(1)), (Size | Tree, Tree("a")),
     ],
-    ids=str,
 )  # fmt: skip
 def test_what_is_posted_is_read_as_the_same(shape: Any, value: Any) -> None:
     assert reader(shape)(orjson.loads(orjson.dumps(to_json(value))), "") == value
