@@ -1,5 +1,6 @@
 """docs/client.md: its programs are run against a real server with a worker, and its figures are those of the code."""
 
+import asyncio
 import inspect
 import re
 from collections.abc import AsyncIterator
@@ -55,11 +56,17 @@ def test_each_program_is_run(programs: dict[str, Snippet]) -> None:
 
 async def test_the_programs_do_what_is_said_of_them(programs: dict[str, Snippet], tmp_path: Path) -> None:
     async with worked_on(tmp_path) as server:
-        for marker, prints in PROGRAMS.items():
-            async with python(programs[marker].at(server.base_url), tmp_path) as process:
-                output, complaints = await process.communicate()
-            assert process.returncode == 0, complaints.decode()
-            assert re.fullmatch(prints, output.decode()), (marker, output)
+        running = [printed(programs[marker].at(server.base_url), tmp_path) for marker in PROGRAMS]
+        for (marker, prints), output in zip(PROGRAMS.items(), await asyncio.gather(*running), strict=True):
+            assert re.fullmatch(prints, output), (marker, output)
+
+
+async def printed(program: Snippet, folder: Path) -> str:
+    """What a program prints; it ends well."""
+    async with python(program, folder) as process:
+        output, complaints = await process.communicate()
+    assert process.returncode == 0, complaints.decode()
+    return output.decode()
 
 
 def rows(heading: str) -> str:
