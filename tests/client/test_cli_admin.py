@@ -20,7 +20,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from leaseway.cli import remote as remote_module
+from leaseway import http as http_module
 from leaseway.cli.items import STATUSES, items
 from leaseway.cli.steer import cancel, pause, retry, unpause
 from leaseway.cli.tables import span
@@ -467,7 +467,7 @@ def hindered(port: int, scheme: str = "http") -> str:
 
 
 def test_who_does_not_answer(deaf: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_module, "TIMEOUT", 0.05)
+    monkeypatch.setattr(http_module, "TIMEOUT", 0.05)
     assert hindered(deaf.getsockname()[1]) == "no answer within 0 s"
     with closing(socket.create_server(("127.0.0.1", 0))) as gone:
         port = gone.getsockname()[1]

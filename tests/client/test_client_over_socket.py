@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -47,8 +48,8 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene() -> AsyncIterator[Scene]:
-    """A client with its first socket."""
+async def scene(**options: Any) -> AsyncIterator[Scene]:
+    """A client, made with these options, with its first socket."""
     accepted: asyncio.Queue[Conversation] = asyncio.Queue()
     async with peer() as server:
 
@@ -57,7 +58,7 @@ async def scene() -> AsyncIterator[Scene]:
                 accepted.put_nowait(await server.accept())
 
         accepting = asyncio.create_task(accept_all())
-        client = Client(server.url, outside=Pauses().outside())
+        client = Client(server.url, outside=Pauses().outside(), **options)
         opening = asyncio.create_task(client.__aenter__())
         socket = await accepted.get()
         assert socket.path == "/resize/monitor"
@@ -244,7 +245,7 @@ async def test_who_stops_watching_ends_the_subscription() -> None:
 async def test_a_watch_ends_with_its_time() -> None:
     async with scene() as on:
         job = await on.job()
-        with pytest.raises(TimeoutError, match="1 items"):
+        with pytest.raises(TimeoutError, match="nothing is known of a"):
             await job.result(timeout=0.05)
 
 

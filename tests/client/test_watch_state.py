@@ -15,6 +15,8 @@ from leaseway.watch_state import (
     Changed,
     Event,
     NotWatched,
+    Offline,
+    Online,
     Posted,
     PostLost,
     PostRefused,
@@ -35,7 +37,15 @@ class Producer:
         """A socket opens; what is said on it first."""
         check_client("monitor", json.loads(self.state.hello()))
         self.state.opened(hello(), self.now)
+        assert self.state.take_events() == [Online()]
         return self.said()
+
+    def lose(self) -> list[Event]:
+        """The socket is lost; what came of it."""
+        self.state.lost()
+        offline, *others = self.state.take_events()
+        assert offline == Offline()
+        return others
 
     def said(self) -> list[Message]:
         """All that wants to be sent, as the server will read it."""
@@ -68,35 +78,36 @@ def online() -> Producer:
 
 def test_a_post_is_watched_from_the_start() -> None:
     producer = online()
-    ref = producer.state.post({"width": 64})
+    ref = producer.state.post({"item": {"width": 64}})
     (post,) = producer.said()
     assert post == {"post": {"item": {"width": 64}, "subscribe": True}, "ref": ref}
     answer, change = producer.tell(posted(post), status())
     assert isinstance(answer, Posted)
     assert answer.ref == ref
-    assert change == Changed(answer.watched)
-    assert answer.watched.view is not None
-    assert answer.watched.view.status == "pending"
+    (accepted,) = answer.items
+    assert not accepted.duplicate
+    assert change == Changed(accepted.watched)
+    assert accepted.watched.view is not None
+    assert accepted.watched.view.status == "pending"
 
 
 def test_a_post_waits_for_a_socket_and_is_sent_once() -> None:
     producer = Producer()
-    producer.state.post({"width": 64})
+    producer.state.post({"item": {"width": 64}})
     (post,) = producer.connect()
-    producer.state.lost()
-    assert producer.state.take_events() == [PostLost(post["ref"])]
+    assert producer.lose() == [PostLost(post["ref"])]
     assert producer.connect() == []
 
 
 def test_a_post_that_nobody_waits_for_any_more_is_not_sent() -> None:
     producer = Producer()
-    assert producer.state.forget_post(producer.state.post({"width": 64}))
+    assert producer.state.forget_post(producer.state.post({"item": {"width": 64}}))
     assert producer.connect() == []
 
 
 def test_a_post_given_up_too_late_is_unsubscribed() -> None:
     producer = online()
-    ref = producer.state.post({"width": 64})
+    ref = producer.state.post({"item": {"width": 64}})
     (post,) = producer.said()
     assert not producer.state.forget_post(ref)
     assert producer.tell(posted(post), status()) == []
@@ -105,7 +116,7 @@ def test_a_post_given_up_too_late_is_unsubscribed() -> None:
 
 def test_a_refused_post_is_told() -> None:
     producer = online()
-    producer.state.post({"width": "x"})
+    producer.state.post({"item": {"width": "x"}})
     (post,) = producer.said()
     fault = {"path": "/item/width", "message": "not an integer"}
     (refused,) = producer.tell(error(post, "schema", fault))
@@ -118,12 +129,12 @@ def test_who_only_posts_stays_below_the_limit_of_subscriptions(monkeypatch: pyte
     monkeypatch.setattr(watch_state, "WATCH_POSTS_UP_TO", 2)
     producer = online()
     for width in range(3):
-        producer.state.post({"width": width})
+        producer.state.post({"item": {"width": width}})
     posts = producer.said()
     assert [post["post"].get("subscribe", False) for post in posts] == [True, True, False]
     (answer,) = producer.tell(posted(posts[2], B))
     assert isinstance(answer, Posted)
-    producer.state.watch([answer.watched], producer.now)
+    producer.state.watch([answer.items[0].watched], producer.now)
     assert [message["subscribe"] for message in producer.said()] == [[B]]
 
 
@@ -142,7 +153,7 @@ def test_a_new_socket_subscribes_anew_and_only_news_is_told() -> None:
     producer.watch(A, B)
     producer.said()
     producer.tell(status(A, rev=3), status(B, rev=3))
-    producer.state.lost()
+    producer.lose()
     (subscribe,) = producer.connect()
     assert subscribe["subscribe"] == [A, B]
     (change,) = producer.tell(status(A, rev=3), status(B, "finished", rev=6, result=1))
@@ -158,7 +169,7 @@ def test_the_end_frees_the_subscription_and_is_told_once() -> None:
     assert producer.tell(end) == [Changed(watched)]
     assert producer.said() == [{"unsubscribe": [A]}]
     assert producer.tell(end) == []
-    producer.state.lost()
+    producer.lose()
     assert producer.connect() == []
     producer.state.watch([watched], producer.now)
     assert producer.said() == []
@@ -186,7 +197,7 @@ def test_an_item_of_which_nothing_is_told_is_unknown() -> None:
 
 def test_a_posted_item_of_which_nothing_is_told_is_unknown() -> None:
     producer = online()
-    producer.state.post({"width": 64})
+    producer.state.post({"item": {"width": 64}})
     producer.tell(posted(producer.said()[0]))
     producer.state.tick(producer.now + ANSWER_WITHIN)
     (unknown,) = producer.state.take_events()
@@ -197,7 +208,7 @@ def test_a_posted_item_of_which_nothing_is_told_is_unknown() -> None:
 def test_time_without_a_socket_makes_nothing_unknown() -> None:
     producer = online()
     producer.watch(A)
-    producer.state.lost()
+    producer.lose()
     producer.state.tick(producer.now + 10 * ANSWER_WITHIN)
     assert producer.state.take_events() == []
 

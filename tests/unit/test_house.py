@@ -47,7 +47,7 @@ def test_a_layer_imports_only_what_lies_inside_it(path: Path) -> None:
     if part not in LAYERS:
         return  # config, commands and __main__ compose the layers.
     outer = [f"leaseway_server.{layer}" for layer in LAYERS[LAYERS.index(part) + 1 :]]
-    outer += ["leaseway_server.config", "leaseway_server.commands", "leaseway_server.__main__", "leaseway."]
+    outer += [f"leaseway_server.{name}" for name in ("config", "commands", "testing", "__main__")] + ["leaseway."]
     wrong = sorted(name for name in imports_of(path) if name.startswith(tuple(outer)) or name == "leaseway")
     assert not wrong, f"{part} may not import {wrong}"
 
@@ -66,6 +66,13 @@ def test_core_knows_no_io_no_clock_and_no_chance(path: Path) -> None:
 def test_the_client_meets_the_server_only_in_the_schemas(path: Path) -> None:
     roots = {name.partition(".")[0] for name in imports_of(path)}
     assert not roots & {"leaseway_server", "starlette", "uvicorn", "httpx", "jsonschema", "jsonschema_rs"}
+
+
+def test_an_import_of_the_client_stays_quick() -> None:
+    """What takes long to import is loaded when it is first used."""
+    code = "import leaseway, sys; print({'websockets', 'http.client', 'click', 'rich'} & sys.modules.keys())"
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "set()\n"
 
 
 @pytest.mark.parametrize("path", python_files(ROOT / "schemas"), ids=lambda path: path.name)

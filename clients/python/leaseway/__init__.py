@@ -1,7 +1,8 @@
 """Leaseway's client and worker: `Client` posts and watches, `Worker` works, `errors` says what went wrong."""
 
+from leaseway.asking import Reason, Why
 from leaseway.attempt import Attempt, ThreadAttempt
-from leaseway.client import Client, Job
+from leaseway.client import Client
 from leaseway.errors import (
     AccessRefused,
     Cancelled,
@@ -20,7 +21,10 @@ from leaseway.errors import (
     Release,
     Unauthorized,
     UnknownItem,
+    WrongShape,
 )
+from leaseway.job import Job
+from leaseway.posting import Options, Post
 from leaseway.protocol import View
 from leaseway.worker import Worker
 
@@ -39,13 +43,18 @@ __all__ = [
     "LeasewayError",
     "NoSuchQueue",
     "NotFinished",
+    "Options",
     "Permanent",
+    "Post",
     "PostUnknown",
+    "Reason",
     "Rejected",
     "Release",
     "ThreadAttempt",
     "Unauthorized",
     "UnknownItem",
     "View",
+    "Why",
     "Worker",
+    "WrongShape",
 ]

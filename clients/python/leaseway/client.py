@@ -1,120 +1,89 @@
 """The client: posts items, watches them, waits for their results.
 
-Owns who waits for what. What is said to the server is decided in `watch_state.py`; sockets are
-`connection.py`'s.
+Owns the connection's life and who waits for the answer of which post. What is said to the server is decided in
+`watch_state.py`; who watches what is `following.py`'s, sockets are `connection.py`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import contextmanager
+import math
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from types import TracebackType
-from typing import Any, Never, Self
+from typing import Any, Generic, Never, Self, Unpack
 
+from leaseway.asking import Asking, Filter
 from leaseway.connection import Endpoint, Link, Outside, until
-from leaseway.errors import (
-    Cancelled,
-    ConnectionLost,
-    Dead,
-    Expired,
-    Failed,
-    NotFinished,
-    PostUnknown,
-    UnknownItem,
-)
+from leaseway.errors import ConnectionLost, PostUnknown, Rejected, UnknownItem
+from leaseway.following import Following
+from leaseway.job import Behind, Job, Result
+from leaseway.posting import Item, Options, Post, Slice, posts_of, slices
 from leaseway.protocol import View
+from leaseway.shapes import reader
 from leaseway.watch_state import (
+    Accepted,
     Changed,
     Event,
     NotWatched,
+    Offline,
+    Online,
     Posted,
     PostLost,
     PostRefused,
-    Watched,
     WatchState,
 )
 
-ENDINGS: dict[str, type[NotFinished]] = {
-    "failed": Failed,
-    "dead": Dead,
-    "cancelled": Cancelled,
-    "expired": Expired,
-}
-Follow = Callable[[list[Watched], float | None], AsyncIterator[View]]
-UNKNOWN_POST = "the connection was lost before the post was answered: it may be in the queue or not"
+ARRAY_ITEMS = 1_000
+"""Posts in one array, at most, whatever the server takes: more in one transaction makes nothing faster."""
+UNKNOWN = "it may be in the queue or not (a post with a key can be posted again)"
 
 
-class Job:
-    """One item of the queue, as its producer sees it."""
-
-    def __init__(self, watched: Watched, follow: Follow) -> None:
-        self._watched = watched
-        self._follow = follow
-
-    @property
-    def id(self) -> str:
-        """The item's id."""
-        return self._watched.id
-
-    @property
-    def view(self) -> View | None:
-        """The newest state that was seen, or None before the first."""
-        return self._watched.view
-
-    def watch(self, *, timeout: float | None = None) -> AsyncIterator[View]:
-        """The states of the item until its end, which comes exactly once; see `Client.watch`."""
-        return self._follow([self._watched], timeout)
-
-    async def result(self, *, timeout: float | None = None) -> Any:
-        """Waits for the end and gives the result.
-
-        Raises `Failed`, `Dead`, `Cancelled` or `Expired` with the item's error, `UnknownItem`, and
-        `TimeoutError` after so many seconds.
-        """
-        view = None
-        async for view in self.watch(timeout=timeout):  # noqa: B007  Only the last one is wanted.
-            pass
-        assert view is not None
-        if view.status == "finished":
-            return view.result
-        raise ENDINGS[view.status](view.id, view.error)
-
-
-class Client:
+class Client(Generic[Item, Result]):
     """Posts to one queue and watches what becomes of it, over one monitor socket.
 
-        async with Client("ws://127.0.0.1:8787/resize", token=...) as queue:
+        async with Client("ws://127.0.0.1:8787/resize", token) as queue:
             job = await queue.post({"image": ..., "width": 64})
             async for view in job.watch():
                 print(view.status, view.progress)
             result = await job.result()
 
-    A lost connection is no error for who watches: the client reconnects for ever and subscribes anew; no end
-    is missed and none is shown twice. Entering raises `Unauthorized`, `Forbidden`, `NoSuchQueue`, and
-    `ConnectionLost` where no connection came about within `open_timeout` seconds.
+    A lost connection is no error for who watches: the client reconnects for ever and subscribes anew; no end is missed
+    and none is shown twice. Yet no wait hangs over a dead connection: after `offline_timeout` seconds without one it
+    raises `ConnectionLost`, and where the client is closed, at once. Entering raises `Unauthorized`, `Forbidden`,
+    `NoSuchQueue`, and `ConnectionLost` where no connection came about within `open_timeout` seconds.
+
+    `item_type` is for the type checker alone. Results are read as `result_type`: a dataclass, a pydantic model, or what
+    is made of them and JSON's own types; a TypedDict is taken as it comes. Raises `TypeError` for another type, and
+    `ValueError` for what is no address, token or time.
     """
 
     def __init__(
         self,
         url: str,
-        *,
         token: str | None = None,
+        *,
+        item_type: type[Item] | None = None,
+        result_type: type[Result] | None = None,
         open_timeout: float = 30.0,
+        offline_timeout: float = 300.0,
         outside: Outside | None = None,
     ) -> None:
+        _check_time("open_timeout", open_timeout)
+        _check_time("offline_timeout", offline_timeout)
+        outside = outside or Outside()
         self._open_timeout = open_timeout
-        self._outside = outside or Outside()
         self._state = WatchState()
-        self._link = Link(Endpoint.of(url, "monitor", token), self._state, self._on_events, self._outside)
+        self._link = Link(Endpoint.of(url, "monitor", token), self._state, self._on_events, outside)
+        self._asking = Asking(url, token)
+        self._following = Following(self._state, self._link.wake, outside.clock, offline_timeout)
+        self._behind = Behind(self._following, self._asking, reader(Any if result_type is None else result_type))
         self._connection: asyncio.Task[Never] | None = None
-        self._posts: dict[int, asyncio.Future[Watched]] = {}
-        self._followers: dict[Watched, set[_Follower]] = {}
-        self._trouble: BaseException | None = ConnectionLost("the client is not open: use `async with`")
+        self._posts: dict[int, asyncio.Future[list[Accepted]]] = {}
+        self._array_items = 0
 
     async def __aenter__(self) -> Self:
         """Connects."""
-        self._trouble = None
+        self._following.trouble = None
         self._connection = asyncio.create_task(self._link.run(), name="leaseway-connection")
         self._connection.add_done_callback(self._closed)
         try:
@@ -130,72 +99,122 @@ class Client:
         """Closes; whoever still waits gets a `ConnectionLost`."""
         await self._close()
 
-    async def post(self, item: Any, *, timeout: float = 30.0) -> Job:
-        """Posts an item; when this returns, the server has committed it.
+    # Posting
 
-        Raises `Rejected` where the server refuses it. `PostUnknown` says that it was sent and that no answer
-        came before the connection dropped or the time, seconds, was over: it may be in the queue or not.
-        `TimeoutError` says that it could not be sent within the time: it is not in the queue.
+    async def post(
+        self, item: Item | Post[Item], *, key: str | None = None, timeout: float = 30.0, **options: Unpack[Options]
+    ) -> Job[Result]:
+        """Posts an item; when this returns, the server has committed it. `Options` says what else can be said of it.
+
+        Raises `Rejected` where the server refuses it, `ValueError` for an option that means nothing. `PostUnknown` says
+        that it was sent and that no answer came before the connection dropped or the time, seconds, was over: it may be
+        in the queue or not. `TimeoutError` says that it could not be sent within the time: it is not in the queue.
+
+        A post with a `key` is said again by itself where the connection dropped, until the time is over, and can be
+        posted again by who got a `PostUnknown`: the same key with an equal item is the same item (`Job.duplicate`).
         """
-        self._check_open()
-        ref = self._state.post(item)
+        self._following.check_open()
+        ref = self._state.post(Post.of(item, key, options).body())
+        (job,) = await self._answered(ref, timeout)
+        return job
+
+    async def post_many(
+        self,
+        items: Iterable[Item | Post[Item]] | AsyncIterable[Item | Post[Item]],
+        *,
+        key: Callable[[Item], str] | None = None,
+        timeout: float = 30.0,
+        **options: Unpack[Options],
+    ) -> list[Job[Result]]:
+        """Posts them all, in arrays, and gives their jobs in the same order; see `post_each`."""
+        return [job async for job in self.post_each(items, key=key, timeout=timeout, **options)]
+
+    async def post_each(
+        self,
+        items: Iterable[Item | Post[Item]] | AsyncIterable[Item | Post[Item]],
+        *,
+        key: Callable[[Item], str] | None = None,
+        timeout: float = 30.0,
+        **options: Unpack[Options],
+    ) -> AsyncIterator[Job[Result]]:
+        """Posts them as they come and gives the job of each once it is committed, in the same order.
+
+        The options hold for all that say nothing else as a `Post`; `key` makes a key of an item. They go out in arrays
+        of as many as the server takes; each is one transaction, and has so many seconds. Raises as `post`, with the
+        index in the path; the arrays before the one that is refused stay posted. With keys the whole can be done again.
+        """
+        self._following.check_open()
+        if not self._array_items:
+            self._array_items = min(await self._asking.bulk_items(), ARRAY_ITEMS)
+        posts = posts_of(items, key, options)
+        async for portion in slices(posts, self._array_items, self._state.max_bytes):
+            for job in await self._post_slice(portion, timeout):
+                yield job
+
+    async def _post_slice(self, portion: Slice, timeout: float) -> list[Job[Result]]:
+        self._following.check_open()
+        ref = self._state.post_all(portion.bodies, repeatable=portion.keyed)
+        try:
+            return await self._answered(ref, timeout)
+        except Rejected as refused:
+            raise portion.placed(refused) from None
+
+    async def _answered(self, ref: int, timeout: float) -> list[Job[Result]]:
         answer = self._posts[ref] = asyncio.get_running_loop().create_future()
         self._link.wake()
         try:
             async with asyncio.timeout(timeout):
-                return Job(await answer, self._follow)
+                return [Job(one.watched, self._behind, duplicate=one.duplicate) for one in await answer]
         except TimeoutError:
             if self._state.forget_post(ref):
                 raise TimeoutError(f"not sent within {timeout:g} s; nothing was posted") from None
-            raise PostUnknown(f"no answer within {timeout:g} s: it may be in the queue or not") from None
+            raise PostUnknown(f"no answer within {timeout:g} s: {UNKNOWN}") from None
         finally:
             self._state.forget_post(ref)
             del self._posts[ref]
+
+    # Watching and looking
 
     def watch(self, ids: Iterable[str], *, timeout: float | None = None) -> AsyncIterator[View]:
         """The states of these items, each at once and again when it changed, until all have ended.
 
         A slow reader sees the newest state of each and not every one between, but always the end, once.
-        Raises `UnknownItem` for an id that the server does not know, and `TimeoutError` after so many seconds.
+        Raises `UnknownItem` for an id that the server does not know (any more), `TimeoutError` after so many seconds,
+        `ConnectionLost` where there was no connection for `offline_timeout`, or where the client is closed.
         """
-        return self._follow([self._state.item(item_id) for item_id in dict.fromkeys(ids)], timeout)
+        return self._following.follow([self._state.item(item_id) for item_id in dict.fromkeys(ids)], timeout)
 
-    async def result(self, item_id: str, *, timeout: float | None = None) -> Any:
+    async def result(self, item_id: str, *, timeout: float | None = None) -> Result:
         """The result of an item that was posted somewhere else; see `Job.result`."""
-        return await Job(self._state.item(item_id), self._follow).result(timeout=timeout)
+        job: Job[Result] = Job(self._state.item(item_id), self._behind)
+        return await job.result(timeout=timeout)
 
-    # Who waits
+    async def get(self, item_id: str) -> Job[Result]:
+        """An item that was posted before, perhaps elsewhere, with its state in `view`. Asked over HTTP.
 
-    async def _follow(self, items: list[Watched], timeout: float | None) -> AsyncIterator[View]:
-        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
-        with self._following(items) as follower:
-            while follower.open:
-                try:
-                    async with asyncio.timeout_at(deadline):
-                        view = await follower.next()
-                except TimeoutError:
-                    raise TimeoutError(f"{len(follower.open)} items have not ended within {timeout} s") from None
-                yield view
-
-    @contextmanager
-    def _following(self, items: list[Watched]) -> Iterator[_Follower]:
-        """Keeps the subscriptions for one follower; the last one who leaves ends them."""
-        if not all(watched.ended for watched in items):
-            self._check_open()
-        self._state.watch(items, self._outside.clock())
+        Raises `UnknownItem`, and `ConnectionLost` where the server cannot be reached.
+        """
+        watched = self._state.item(item_id)
+        self._state.seen(watched, await self._asking.view(item_id))
         self._link.wake()
-        follower = _Follower(items)
-        for watched in items:
-            self._followers.setdefault(watched, set()).add(follower)
-        try:
-            yield follower
-        finally:
-            for watched in items:
-                self._followers[watched].discard(follower)
-                if not self._followers[watched]:
-                    del self._followers[watched]
-                    self._state.unwatch(watched)
-            self._link.wake()
+        return Job(watched, self._behind)
+
+    def items(
+        self,
+        *,
+        status: Filter = None,
+        label: Filter = None,
+        posted_by: Filter = None,
+        key: Filter = None,
+    ) -> AsyncIterator[View]:
+        """The items of the queue that have these, newest first; needs the right `admin`. Asked over HTTP, in pages.
+
+        Each takes one value or several; `posted_by=""` is who posted without a token. Raises `Forbidden`, and
+        `ConnectionLost` where the server cannot be reached.
+        """
+        return self._asking.items({"status": status, "label": label, "postedBy": posted_by, "key": key})
+
+    # The connection
 
     async def _until_open(self, connection: asyncio.Task[Never]) -> None:
         await until(self._link.opened, connection, self._open_timeout)
@@ -203,34 +222,30 @@ class Client:
             why = self._link.trouble or "no answer"
             raise ConnectionLost(f"no connection within {self._open_timeout:g} s: {why}")
 
-    def _check_open(self) -> None:
-        if self._trouble is not None:
-            raise self._trouble
-
-    # What the connection tells
-
     def _on_events(self, events: list[Event]) -> None:
         for event in events:
             match event:
                 case Changed(watched):
-                    for follower in self._followers.get(watched, ()):
-                        follower.changed(watched)
+                    self._following.changed(watched)
                 case NotWatched(watched, error):
                     unknown = UnknownItem(f"the server does not know the item {watched.id}")
-                    for follower in self._followers.get(watched, ()):
-                        follower.fail(error or unknown)
-                case Posted(ref, watched):
-                    self._answer(ref, watched)
+                    self._following.fail(watched, error or unknown)
+                case Posted(ref, items):
+                    self._answer(ref, items)
                 case PostRefused(ref, error):
                     self._answer(ref, error)
                 case PostLost(ref):
-                    self._answer(ref, PostUnknown(UNKNOWN_POST))
+                    self._answer(ref, PostUnknown(f"the connection was lost before the answer: {UNKNOWN}"))
+                case Offline():
+                    self._following.offline()
+                case Online():
+                    self._following.online()
 
-    def _answer(self, ref: int, answer: Watched | BaseException) -> None:
+    def _answer(self, ref: int, answer: list[Accepted] | BaseException) -> None:
         waiting = self._posts.get(ref)
         if waiting is None or waiting.done():
             return
-        if isinstance(answer, Watched):
+        if isinstance(answer, list):
             waiting.set_result(answer)
         else:
             waiting.set_exception(answer)
@@ -238,11 +253,10 @@ class Client:
     def _closed(self, connection: asyncio.Task[Never]) -> None:
         """Nothing may wait for a connection that will not come back."""
         failure = None if connection.cancelled() else connection.exception()
-        self._trouble = failure or ConnectionLost("the client was closed")
-        for follower in set().union(*self._followers.values()):
-            follower.fail(self._trouble)
+        trouble = failure or ConnectionLost("the client was closed")
+        self._following.end(trouble)
         for ref in self._posts:
-            self._answer(ref, self._trouble)
+            self._answer(ref, trouble)
 
     async def _close(self) -> None:
         if self._connection is not None:
@@ -250,36 +264,6 @@ class Client:
             await asyncio.wait({self._connection})
 
 
-class _Follower:
-    """One who watches some items: what it was not shown yet, the newest view of each (conflation, §3)."""
-
-    def __init__(self, items: list[Watched]) -> None:
-        self.open = set(items)
-        self._fresh = dict.fromkeys(watched for watched in items if watched.view is not None)
-        self._failure: BaseException | None = None
-        self._wake = asyncio.Event()
-
-    def changed(self, watched: Watched) -> None:
-        """There is a newer view."""
-        self._fresh[watched] = None
-        self._wake.set()
-
-    def fail(self, failure: BaseException) -> None:
-        """No more views will come."""
-        self._failure = failure
-        self._wake.set()
-
-    async def next(self) -> View:
-        """The next view to show; a terminal one closes its item."""
-        while not self._fresh:
-            if self._failure is not None:
-                raise self._failure
-            self._wake.clear()
-            await self._wake.wait()
-        watched = next(iter(self._fresh))
-        del self._fresh[watched]
-        view = watched.view
-        assert view is not None
-        if view.ended:
-            self.open.discard(watched)
-        return view
+def _check_time(name: str, seconds: float) -> None:
+    if not (0 < seconds < math.inf):
+        raise ValueError(f"{name} is a number of seconds above 0, and not {seconds!r}")

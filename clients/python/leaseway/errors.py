@@ -9,6 +9,7 @@
     │   └── NoSuchQueue          no such queue for this token (4404)
     ├── Rejected                 what was said cannot be accepted; nothing was stored
     ├── UnknownItem              the server knows no such item (any more)
+    ├── WrongShape               a result cannot be read as the type that was asked for
     ├── LeaseLost                the item is no longer this worker's
     └── NotFinished              the item ended without a result
         ├── Failed
@@ -73,6 +74,19 @@ class Rejected(LeasewayError):
 
 class UnknownItem(LeasewayError):
     """The server sent no view of a subscribed id: it never existed, or it was pruned."""
+
+
+class WrongShape(LeasewayError):
+    """An item was finished, and its result is not of the client's `result_type`.
+
+    `id` is the item's, `result` the JSON value as it came, `path` a JSON Pointer to what does not fit.
+    """
+
+    def __init__(self, item_id: str, result: Any, path: str, message: str) -> None:
+        self.id = item_id
+        self.result = result
+        self.path = path
+        super().__init__(f"the result of {item_id} does not fit: {path or '/'}: {message}")
 
 
 class LeaseLost(LeasewayError):

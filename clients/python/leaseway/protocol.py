@@ -143,6 +143,16 @@ class View:
     worker: str | None = None
     #: Grows with every change; None where a server tells none.
     rev: int | None = None
+    due_at: int | None = None
+    #: The latest claim.
+    started_at: int | None = None
+    expires_at: int | None = None
+    priority: int | None = None
+    key: str | None = None
+    failures: int | None = None
+    losses: int | None = None
+    max_attempts: int | None = None
+    meta: Message | None = None
 
     @property
     def ended(self) -> bool:

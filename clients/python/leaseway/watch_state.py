@@ -10,14 +10,13 @@ import itertools
 import logging
 import math
 import re
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from weakref import WeakValueDictionary
 
 from leaseway.errors import Rejected
 from leaseway.protocol import CLIENT, DEFAULT_MAX_BYTES, Mailbox, Message, View, encode, flatten, rejected
+from leaseway.unanswered import Posts, Unanswered
 
 logger = logging.getLogger("leaseway")
 
@@ -46,21 +45,30 @@ class Watched:
         return self.view is not None and self.view.ended
 
 
-@dataclass(slots=True)
-class Post:
-    """A post without an answer yet."""
+@dataclass(frozen=True, slots=True)
+class Online:
+    """A socket stands."""
 
-    data: bytes
-    watch: bool
-    sent: bool = False
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """The socket is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An item that was posted; `duplicate` where its key was known, so that nothing new was posted."""
+
+    watched: Watched
+    duplicate: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A post was committed."""
+    """A post was committed; of an array all items, in order."""
 
     ref: int
-    watched: Watched
+    items: list[Accepted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ class NotWatched:
     error: Rejected | None
 
 
-Event = Posted | PostRefused | PostLost | Changed | NotWatched
+Event = Online | Offline | Posted | PostRefused | PostLost | Changed | NotWatched
 
 
 class WatchState(Mailbox[Event]):
@@ -104,14 +112,14 @@ class WatchState(Mailbox[Event]):
     def __init__(self) -> None:
         super().__init__()
         self._refs = itertools.count(1)
-        self._max_bytes = DEFAULT_MAX_BYTES
-        self._online = False
+        #: The largest message that the server reads.
+        self.max_bytes = DEFAULT_MAX_BYTES
+        self.online = False
         #: Those that are subscribed; and all that somebody holds, so that one item is one object.
         self._watched: dict[str, Watched] = {}
         self._known: WeakValueDictionary[str, Watched] = WeakValueDictionary()
         self._asked: dict[str, float] = {}
-        self._posts: dict[int, Post] = {}
-        self._unsent: deque[int] = deque()
+        self._posts = Posts()
 
     # What the connection asks and tells
 
@@ -126,29 +134,22 @@ class WatchState(Mailbox[Event]):
 
     def opened(self, hello: Message, now: float) -> None:
         """Subscribes anew, which brings the newest state of each (§3)."""
-        self._online = True
-        self._max_bytes = hello["maxMessageBytes"]
+        self.online = True
+        self.max_bytes = hello["maxMessageBytes"]
+        self.events.append(Online())
         self._subscribe(list(self._watched.values()), now)
 
     def lost(self) -> None:
-        """What was posted and not answered is unknown: it must not be posted again blindly."""
-        self._online = False
+        """What was posted without a key and not answered is unknown: it must not be posted again blindly."""
+        self.online = False
         self.outgoing.clear()
         self._asked.clear()
-        for ref in [ref for ref, post in self._posts.items() if post.sent]:
-            del self._posts[ref]
-            self.events.append(PostLost(ref))
+        self.events.append(Offline())
+        self.events += [PostLost(ref) for ref in self._posts.lost()]
 
     def next_message(self) -> bytes | None:
         """What to send next, or None; a post that was handed out counts as sent."""
-        if self.outgoing:
-            return self.outgoing.popleft()
-        while self._unsent:
-            post = self._posts.get(self._unsent.popleft())
-            if post is not None:
-                post.sent = True
-                return post.data
-        return None
+        return self.outgoing.popleft() if self.outgoing else self._posts.next_message()
 
     def tick(self, now: float) -> None:
         """Gives up the items of which a live server told nothing."""
@@ -170,19 +171,19 @@ class WatchState(Mailbox[Event]):
 
     # What the client says
 
-    def post(self, item: Any) -> int:
+    def post(self, body: Message) -> int:
         """Says a post and gives its ref. Raises `Rejected` for what cannot be sent."""
-        ref = next(self._refs)
-        watch = len(self._watched) + len(self._posts) < WATCH_POSTS_UP_TO
-        body = {"item": item, "subscribe": True} if watch else {"item": item}
-        self._posts[ref] = Post(encode({"post": body, "ref": ref}, self._max_bytes), watch)
-        self._unsent.append(ref)
-        return ref
+        watch = len(self._watched) + self._posts.watching < WATCH_POSTS_UP_TO
+        return self._post(body | {"subscribe": True} if watch else body, repeatable="key" in body, watch=watch)
+
+    def post_all(self, bodies: Sequence[object], *, repeatable: bool) -> int:
+        """Says an array of posts and gives its ref; its items are watched when somebody does. Raises as `post`."""
+        return self._post(bodies, repeatable=repeatable, watch=False)
 
     def forget_post(self, ref: int) -> bool:
         """Nobody waits for this post any more. True if it was never sent, so that nothing was posted."""
-        post = self._posts.pop(ref, None)
-        return post is not None and not post.sent
+        post = self._posts.pop(ref)
+        return post is not None and not post.ever_sent
 
     def item(self, item_id: str) -> Watched:
         """The one `Watched` of an item that has not ended. Raises `ValueError` for what is no id."""
@@ -197,7 +198,7 @@ class WatchState(Mailbox[Event]):
         """Subscribes to those that are not watched yet and have not ended."""
         new = [watched for watched in items if watched.id not in self._watched and not watched.ended]
         self._watched.update((watched.id, watched) for watched in new)
-        if self._online:
+        if self.online:
             self._subscribe(new, now)
 
     def unwatch(self, watched: Watched) -> None:
@@ -205,27 +206,10 @@ class WatchState(Mailbox[Event]):
         if self._watched.get(watched.id) is watched:
             del self._watched[watched.id]
             self._asked.pop(watched.id, None)
-            self._unsubscribe(watched.id)
+            self._unsubscribe([watched.id])
 
-    # What the server said
-
-    def _on_posted(self, message: Message, now: float) -> None:
-        post = self._posts.pop(message["ref"], None)
-        if post is None:  # Nobody waits for it any more.
-            self._unsubscribe(message["id"])
-            return
-        watched = self.item(message["id"])
-        if post.watch and watched.id not in self._watched:
-            self._watched[watched.id] = watched
-            self._asked[watched.id] = now
-        self.events.append(Posted(message["ref"], watched))
-
-    def _on_status(self, message: Message) -> None:
-        watched = self._watched.get(message["id"])
-        if watched is None:  # It was on its way while the subscription ended.
-            return
-        self._asked.pop(watched.id, None)
-        view = View.of(message)
+    def seen(self, watched: Watched, view: View) -> None:
+        """Somebody saw this state of the item, on this socket or another way."""
         if watched.view is not None and _stale(view, watched.view):
             return
         watched.view = view
@@ -233,9 +217,40 @@ class WatchState(Mailbox[Event]):
             self.unwatch(watched)
         self.events.append(Changed(watched))
 
+    # What the server said
+
+    def _on_posted(self, message: Message, now: float) -> None:
+        post = self._posts.pop(message["ref"])
+        items = message.get("items", [message])
+        if post is None:  # Nobody waits for it any more.
+            self._unsubscribe([one["id"] for one in items])
+            return
+        accepted = [Accepted(self.item(one["id"]), one["duplicate"]) for one in items]
+        if post.watch:
+            self._watched_from_now(accepted[0], now)
+        self.events.append(Posted(message["ref"], accepted))
+
+    def _watched_from_now(self, accepted: Accepted, now: float) -> None:
+        """The post subscribed to it. One that was there before may have been unsubscribed while the post was on its
+        way, and then its state would not be told: it is asked for again.
+        """
+        watched = accepted.watched
+        if accepted.duplicate:
+            self.watch([watched], now)
+        elif watched.id not in self._watched:
+            self._watched[watched.id] = watched
+            self._asked[watched.id] = now
+
+    def _on_status(self, message: Message) -> None:
+        watched = self._watched.get(message["id"])
+        if watched is None:  # It was on its way while the subscription ended.
+            return
+        self._asked.pop(watched.id, None)
+        self.seen(watched, View.of(message))
+
     def _on_error(self, message: Message) -> None:
         ref, error = message.get("ref", 0), rejected(message)
-        if self._posts.pop(ref, None) is not None:
+        if self._posts.pop(ref) is not None:
             self.events.append(PostRefused(ref, error))
             return
         refused = [watched for watched in self._watched.values() if watched.ref == ref != 0]
@@ -246,6 +261,11 @@ class WatchState(Mailbox[Event]):
             self._give_up(watched, error)
 
     # The parts
+
+    def _post(self, value: object, *, repeatable: bool, watch: bool) -> int:
+        ref = next(self._refs)
+        self._posts.add(ref, Unanswered(encode({"post": value, "ref": ref}, self.max_bytes), repeatable, watch))
+        return ref
 
     def _give_up(self, watched: Watched, error: Rejected | None) -> None:
         del self._watched[watched.id]
@@ -260,9 +280,9 @@ class WatchState(Mailbox[Event]):
                 watched.ref = ref
                 self._asked[watched.id] = now
 
-    def _unsubscribe(self, item_id: str) -> None:
-        if self._online:
-            self.outgoing.append(encode({"unsubscribe": [item_id]}))
+    def _unsubscribe(self, ids: list[str]) -> None:
+        if self.online:
+            self.outgoing.append(encode({"unsubscribe": ids}))
 
 
 def _stale(view: View, seen: View) -> bool:

@@ -5,7 +5,7 @@
 """
 
 from leaseway_server.config.changes import Changes, differences
-from leaseway_server.config.load import QUEUE_NAME_RULE, load_config, reload_config
+from leaseway_server.config.load import QUEUE_NAME_RULE, config_of, load_config, reload_config
 from leaseway_server.config.model import Config, QueueConfig, ServerConfig, is_loopback
 from leaseway_server.config.table import ConfigRefused, Fault
 from leaseway_server.core.limits import ServerLimits
@@ -21,6 +21,7 @@ __all__ = [
     "QueueConfig",
     "ServerConfig",
     "ServerLimits",
+    "config_of",
     "differences",
     "is_loopback",
     "load_config",

@@ -106,6 +106,11 @@ def load_config(
     return _load(_find(path, outside.environ), outside)
 
 
+def config_of(tables: Mapping[str, Any], *, listen: str, store: str) -> Config:
+    """As `load_config`, of tables that stand in no file; folders in them are relative to the working directory."""
+    return _load(None, Outside(listen=listen, store=store), tables)
+
+
 def reload_config(config: Config) -> Config:
     """The same configuration, read anew: the same file, which must still be there, and the same words outside of it.
 
@@ -114,7 +119,8 @@ def reload_config(config: Config) -> Config:
     return _load(config.file or _find(None, config.outside.environ), config.outside)
 
 
-def _load(file: Path | None, outside: Outside) -> Config:
+def _load(file: Path | None, outside: Outside, tables: Mapping[str, Any] = WITHOUT_A_FILE) -> Config:
+    """What the file says, or the tables where there is none."""
     found = Findings()
     options = {
         "--listen": outside.listen,
@@ -124,7 +130,7 @@ def _load(file: Path | None, outside: Outside) -> Config:
     }
     reading = _Reading(
         found,
-        Table(found, str(file or "the default configuration"), _read(file) if file else WITHOUT_A_FILE),
+        Table(found, str(file or "the configuration"), _read(file) if file else tables),
         Table(found, "environment", outside.environ),
         Table(found, "command line", {name: value for name, value in options.items() if value is not None}),
         file.parent if file else Path(),

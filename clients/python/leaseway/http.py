@@ -1,0 +1,198 @@
+"""One queue at its address, asked over HTTP with the standard library alone.
+
+Owns the address, one connection, and what hinders it in plain words; no text holds the token. What a refusal means to
+a program is `asking.py`'s, to a command line `cli/remote.py`'s.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import SplitResult, urlencode, urlsplit
+
+import orjson
+
+from leaseway.errors import ConnectionLost
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
+Json = Any
+TIMEOUT: Final = 30.0
+"""Seconds that the server may be silent."""
+_QUEUE: Final = re.compile(r"(/[!-.0-~]+)*/[a-z0-9][a-z0-9_-]{0,62}/?")
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class Refusal(Exception):
+    """The server's own answer that it did not do it: an HTTP status, the protocol's code (§4), and what it says.
+
+    `errors` are the places that a schema or an option refused, `tokenless` says that no token was sent.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, errors: Sequence[dict[str, Json]], *, tokenless: bool
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.errors = errors
+        self.tokenless = tokenless
+
+
+class Remote:
+    """A queue. `url` is `http(s)://host/queue`, or the same with ws or wss. Raises `ValueError`.
+
+    Every request raises `ConnectionLost` where nobody answers who speaks this protocol, and `Refusal`.
+    """
+
+    given_as: ClassVar[str] = "token="
+    """Where a user is told to put the token."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        parts = _parts(url, self.given_as)
+        if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+            raise ValueError("a token is printable ASCII without spaces")
+        self.site = f"{parts.scheme}://{parts.netloc}"
+        self._path = parts.path.rstrip("/")
+        self._headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._parts = parts
+        self._connection: HTTPConnection | None = None
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._path.rpartition("/")[2]
+
+    def close(self) -> None:
+        """Ends the connection; the next request opens another."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def get(self, path: str, wanted: str, query: Sequence[tuple[str, str]] = ()) -> Json:
+        """The answer to a GET of `/queue/path`: an object with this member, or it is none of our server's."""
+        return self.ask("GET", f"{path}?{urlencode(query)}" if query else path, wanted)
+
+    def post(self, path: str, wanted: str) -> Json:
+        """The answer to a POST to `/queue/path` that says no more than its path; `wanted` as in `get`."""
+        return self.ask("POST", path, wanted)
+
+    def ask(self, method: str, path: str, wanted: str) -> Json:
+        """The answer to a request of `/queue/path`, or of the queue itself where the path is empty."""
+        status, content = self._exchange(method, f"{self._path}/{path}".rstrip("/"))
+        value = _object(content)
+        if status == 200 and wanted in value:
+            return value
+        raise self._no_answer(status, value)
+
+    def _exchange(self, method: str, target: str) -> tuple[int, bytes]:
+        """The status and content of an answer. A connection that was idle may be closed by now: a GET is said again."""
+        from http.client import HTTPException  # Loaded here, so that an import of ours stays quick.
+
+        may_repeat = method == "GET" and self._connection is not None
+        while True:
+            try:
+                return self._request(method, target)
+            except (OSError, HTTPException) as error:
+                self.close()
+                if not (may_repeat and isinstance(error, ConnectionError)):
+                    raise ConnectionLost(f"cannot reach {self.site}: {_hindrance(error)}") from None
+                may_repeat = False
+
+    def _request(self, method: str, target: str) -> tuple[int, bytes]:
+        body = b"{}" if method == "POST" else None
+        headers = self._headers | ({"Content-Type": "application/json"} if body else {})
+        self._connection = self._connection or _connection(self._parts)
+        self._connection.request(method, target, body, headers)
+        answer = self._connection.getresponse()
+        return answer.status, answer.read()
+
+    def _no_answer(self, status: int, value: dict[str, Json]) -> ConnectionLost | Refusal:
+        if 300 <= status < 400:
+            return ConnectionLost(f"{self.site} sends elsewhere (status {status}); give the address it leads to")
+        if status < 400 or not isinstance(value.get("code"), str):
+            return ConnectionLost(f"what answers at {self.site} is no Leaseway server (status {status})")
+        tokenless = "Authorization" not in self._headers
+        message = f"{_told(value)}{self._doubt(status)}"
+        return Refusal(status, value["code"], message, _places(value), tokenless=tokenless)
+
+    def _doubt(self, status: int) -> str:
+        """Behind a proxy a queue's path may be long; yet where nothing is there, one below the queue was given."""
+        if status not in (404, 405) or self._path.count("/") == 1:
+            return ""
+        return f"; is {self._path} the queue's own path, and not one below it?"
+
+
+def printable(text: str) -> str:
+    """A text that others wrote, as it may go to a terminal: whatever is not printable is escaped."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _object(content: bytes) -> dict[str, Json]:
+    """The JSON object that it is; an empty one where it is none."""
+    try:
+        value = orjson.loads(content)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _parts(url: str, given_as: str) -> SplitResult:
+    """The parts of a queue's address. What was given is not repeated: it may hold a secret."""
+    try:
+        parts = urlsplit(url)
+        known = _is_host(parts.hostname or "") and parts.port != 0
+    except ValueError:
+        known = False
+    if known:
+        parts = parts._replace(scheme={"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme))
+    if not known or parts.scheme not in _PORTS or not _QUEUE.fullmatch(parts.path):
+        raise ValueError("a queue's address is such as https://task.example.com/resize")
+    if parts.query or parts.fragment or parts.username or parts.password:
+        raise ValueError(f"a queue's address holds no query, fragment or user; give the token as {given_as}")
+    return parts
+
+
+def _is_host(name: str) -> bool:
+    """Whether a host can be called so. Raises `UnicodeError`, a `ValueError`, where a part is empty or too long."""
+    return bool(name.encode("idna")) and name.isprintable() and " " not in name
+
+
+def _connection(parts: SplitResult) -> HTTPConnection:
+    from http.client import HTTPConnection, HTTPSConnection
+
+    assert parts.hostname is not None
+    port = parts.port or _PORTS[parts.scheme]
+    if parts.scheme == "https":
+        return HTTPSConnection(parts.hostname, port, timeout=TIMEOUT, context=ssl.create_default_context())
+    return HTTPConnection(parts.hostname, port, timeout=TIMEOUT)
+
+
+def _hindrance(error: Exception) -> str:
+    from http.client import HTTPException
+
+    match error:
+        case TimeoutError():
+            return f"no answer within {TIMEOUT:.0f} s"
+        case ConnectionRefusedError():
+            return "nobody listens there"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted: {error.verify_message}"
+        case ssl.SSLError():
+            return "it does not speak TLS; is the address to begin with http:// instead?"
+        case HTTPException():
+            return "it does not speak HTTP; is the address to begin with https:// instead?"
+    return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+
+
+def _told(problem: dict[str, Json]) -> str:
+    """What a problem document says (RFC 9457): where a schema or an option refused, each place."""
+    detail = printable(str(problem.get("detail") or problem.get("title") or problem["code"]))
+    texts = [printable(f"{error['path']}: {error.get('message', '')}") for error in _places(problem)]
+    return "; ".join([detail, *(text for text in texts if text not in detail)])
+
+
+def _places(problem: dict[str, Json]) -> list[dict[str, Json]]:
+    return [error for error in problem.get("errors") or () if isinstance(error, dict) and error.get("path")]
