@@ -42,10 +42,9 @@ SOUGHT: Final = (
     Sought({"kind": "g", "size": 2}, {"kind": "g", "size": 2}, {"kind": "g", "size": 1}),
     Sought({"kind": "g", "size": {"$gt": 1}}, {"kind": "g", "size": 2}, {"kind": "g", "size": 1}),
     Sought({"size": {"$gt": 2}}, {"size": 3}, {"size": 2}),
-    Sought(
-        {"at": {"zone": 1}, "kind": ["g", "h"]}, {"kind": "h", "at": {"zone": 1}}, {"kind": "h", "at": {"zone": "1"}}
-    ),
-    Sought({"at": {"zone": True}}, {"kind": "g", "at": {"zone": True}}, {"kind": "g", "at": {"zone": 1}}),
+    Sought({"at": {"zone": 1.0}}, {"kind": "g", "at": {"zone": 1}}, {"kind": "g", "at": {"zone": "1"}}),
+    Sought({"at": {"zone": [True, None]}}, {"kind": "g", "at": {"zone": True}}, {"kind": "g", "at": {"zone": 1}}),
+    Sought({"at": {"zone": None}, "kind": ["g", "h"]}, {"kind": "h", "at": {"zone": None}}, {"kind": "h", "at": {}}),
     Sought({"at": {"$exists": True}, "kind": "g"}, {"kind": "g", "at": None}, {"kind": "g", "size": 1}),
 )
 
