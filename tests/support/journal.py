@@ -61,7 +61,7 @@ class Journal(Record):
         self._told.clear()
         self._told_as_mine.clear()
         self._answered.clear()
-        self._dropped.clear()
+        self._forget_turns()
         before = self.rows
         self._take_rows(rows)
         self._check_gone(before, now, unsure | self._deleted)  # Some answers came before the store was lost.
@@ -107,12 +107,15 @@ class Journal(Record):
         self._check_keyed(before, now)
         if not blocked:  # Else a claim that waits for space may hold up the answers of its socket.
             self._check_rest(before, now)
-            for forget in (self._dropped, self._unclaimed, self._resumed, self._cancels, self._ended):
-                forget.clear()
-            self._by_holder.clear()
-            self._touched.clear()
+            self._forget_turns()
         self._blocked = blocked
         self._retried.clear()
+
+    def _forget_turns(self) -> None:
+        """What was heard of the turns that are judged; also of those after which the store was lost."""
+        for heard in (self._dropped, self._unclaimed, self._resumed, self._cancels, self._ended, self._touched):
+            heard.clear()
+        self._by_holder.clear()
 
     def _take_rows(self, rows: Sequence[Item]) -> None:
         self.rows = {row.id: row for row in rows}

@@ -34,7 +34,7 @@ SETTINGS: Final = (
         slice=2,
         commands=3,
         looked_at=2,
-        offers=3,
+        offers=1,
         churn=4,
         keep=KEEP,
     ),

@@ -24,8 +24,12 @@ class MatchRules(Driver):
         now=now_or_later,
     )
     def seek(self, who: int, sought: Sought, others: int, first: bool, priority: int, most: int, now: bool) -> None:
-        """An item among others that look like it, and a claim for it that came before them or comes behind them."""
+        """An item among others that look like it, and a claim for it that came before them or comes behind them.
+
+        Where it came before, another stands in front of it that asks for what does not come.
+        """
         if first:
+            self._say(self._socket(who), "claim", {"criteria": {"kind": "none"}, "waitMs": 20_000})
             self._seek(who, sought, most, 20_000)
             self._then(now)
         for _ in range(others):
