@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,12 +25,14 @@ from leaseway_server.core.model import Item
 from leaseway_server.core.policy import Policy
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.retention import Keep
-from leaseway_server.runtime import deadlines, followed, retention, submission, turn
-from leaseway_server.store.sqlite import files
+from leaseway_server.runtime import deadlines, followed, hand_out, offering, retention, submission, turn
+from leaseway_server.store.sqlite import files, rematch
+from support.asking import Match
 from support.clock import ManualClock
+from support.homes import MemoryHome, SqliteHome
 from support.journal import Journal
-from support.record import SEEN
-from support.side import MemoryHome, Said, Side, SqliteHome, Who
+from support.rare import SEEN
+from support.side import Said, Side, Who
 
 _MEMORY: Final = Path("/dev/shm")
 """Where there is a folder in memory, the files lie there: that they are durable is not what is tried here."""
@@ -44,6 +46,8 @@ class Setting:
     policy: Policy
     slice: int = 500
     commands: int = 1_000
+    looked_at: int = hand_out.SLICE
+    offers: int = offering.OFFERS
     churn: int = effects.CHURN
     keep: Keep = field(default_factory=Keep)
 
@@ -63,12 +67,15 @@ class Driver(RuleBasedStateMachine):
         """The workers whose socket is gone: user, worker, and the numbers of what they had."""
         SEEN["programs"] += 1
 
-    def _begin(self, setting: Setting) -> None:
+    def _begin(self, setting: Setting, match: Match) -> None:
         patch = pytest.MonkeyPatch()
         self._leave.callback(patch.undo)
         patch.setattr(turn, "SLICE", setting.slice)
         patch.setattr(deadlines, "SLICE", setting.slice)
         patch.setattr(retention, "SLICE", setting.slice)
+        patch.setattr(rematch, "ROWS", setting.slice)
+        patch.setattr(hand_out, "SLICE", setting.looked_at)
+        patch.setattr(offering, "OFFERS", setting.offers)
         patch.setattr(submission, "TURN_COMMANDS", setting.commands)
         patch.setattr(effects, "CHURN", setting.churn)
         patch.setattr(followed, "PAGE", setting.slice)
@@ -76,10 +83,11 @@ class Driver(RuleBasedStateMachine):
         self._leave.callback(logging.disable, logging.NOTSET)
         logging.disable(logging.CRITICAL)  # Faults that are asked for need no tracebacks.
         self.clock = ManualClock()
-        queue = Queue("queue", setting.policy, keep=setting.keep)
+        queue = Queue("queue", setting.policy, keep=setting.keep, match=match)
         sqlite = SqliteHome(self._folder)
         self.sides = [Side(home, queue, self.clock) for home in (sqlite, MemoryHome(sqlite))]
         self.journal = Journal(setting.policy, setting.churn, setting.keep)
+        self.journal.claim_book.match = match
         self._start()
 
     def teardown(self) -> None:
@@ -97,10 +105,28 @@ class Driver(RuleBasedStateMachine):
         self.journal.started(self.clock.now(), self.sides[0].engine._start.epoch, rows, paused=paused)
         self._turn()
 
+    def _end(self, *, clean: bool) -> int:
+        """A planned stop, or a kill with what was said and not done. Gives how many sockets there were."""
+        self._taken()
+        if clean:
+            self._turn()
+        sockets = len(self.journal.sockets)
+        self._all_gone()
+        for side in self.sides:
+            self._loop.run_until_complete(side.stop() if clean else side.crash())
+        return sockets
+
+    def _rematch(self, match: Match) -> None:
+        """The next start finds these members in the configuration."""
+        self.journal.claim_book.match = match
+        for side in self.sides:
+            side.queue = replace(side.queue, match=match)
+
     def _turn(self) -> None:
         SEEN["turns"] += 1
         for side in self.sides:
             self._loop.run_until_complete(side.turn())
+        SEEN.update(self._same([side.met for side in self.sides]))
         heard = self._same([side.heard() for side in self.sides])
         rows = self._same([side.rows() for side in self.sides])
         if self._same([side.lost for side in self.sides]):

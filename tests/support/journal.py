@@ -13,7 +13,8 @@ from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.model import Item
 from leaseway_server.core.policy import Policy
 from leaseway_server.core.retention import Keep
-from support.record import SEEN, Record, meets
+from support.rare import SEEN
+from support.record import Record
 from support.side import GRACE, Said, Who
 
 _TERMINAL: Final = frozenset({"finished", "failed", "dead", "cancelled", "expired"})
@@ -56,10 +57,11 @@ class Journal(Record):
         unsure = {str(spoken.value["id"]) for spoken in self._spoken.values() if spoken.verb == "delete"}
         self._spoken.clear()
         self._keyed.clear()
+        self.claim_book.forget()
         self._told.clear()
         self._told_as_mine.clear()
         self._answered.clear()
-        self._dropped.clear()
+        self._forget_turns()
         before = self.rows
         self._take_rows(rows)
         self._check_gone(before, now, unsure | self._deleted)  # Some answers came before the store was lost.
@@ -87,13 +89,17 @@ class Journal(Record):
     ) -> None:
         """The answers of the turns that were just run, and the rows after them. `blocked`: there was no space."""
         handed = len(self.handed)
-        stays_paused = self._paused and not any(spoken.verb == "unpause" for spoken in self._spoken.values())
+        said = {spoken.verb for spoken in self._spoken.values()}
+        stays_paused = self._paused and "unpause" not in said
         self.heard_at_last(heard, now)
         assert paused == self._pausing
         assert len(self.handed) == handed or not stays_paused, "something was handed out in a pause"
-        self._paused = paused
         before = self.rows
         self._take_rows(rows)
+        if not (blocked or self._blocked or paused or self._paused or "pause" in said):
+            self.claim_book.check(before, self.rows)
+        self.claim_book.forget()
+        self._paused = paused
         self._check_gone(before, now, self._deleted)
         for name in before.keys() & self.rows.keys():
             assert name not in self._deleted, "it was deleted, and is there"
@@ -101,15 +107,19 @@ class Journal(Record):
         self._check_keyed(before, now)
         if not blocked:  # Else a claim that waits for space may hold up the answers of its socket.
             self._check_rest(before, now)
-            for forget in (self._dropped, self._unclaimed, self._resumed, self._cancels, self._ended):
-                forget.clear()
-            self._by_holder.clear()
-            self._touched.clear()
+            self._forget_turns()
         self._blocked = blocked
         self._retried.clear()
 
+    def _forget_turns(self) -> None:
+        """What was heard of the turns that are judged; also of those after which the store was lost."""
+        for heard in (self._dropped, self._unclaimed, self._resumed, self._cancels, self._ended, self._touched):
+            heard.clear()
+        self._by_holder.clear()
+
     def _take_rows(self, rows: Sequence[Item]) -> None:
         self.rows = {row.id: row for row in rows}
+        self.claim_book.take_rows(self.rows)
         self.named = max(self.named, *(int(name[1:]) + 1 for name in self.rows), 0)
 
     # ── What must hold ──
@@ -294,9 +304,7 @@ class Journal(Record):
         for claim in self.claims.values():
             assert claim.until is not None
             assert claim.until > now, "a claim outlived its time"
-            missed = [
-                row.id for row in self.rows.values() if row.ready and meets(orjson.loads(row.body), claim.criteria)
-            ]
+            missed = [row.id for row in self.rows.values() if row.ready and claim.takes_row(row)]
             assert self._paused or not missed, f"I7: {missed} are claimable, and a claim waits for them"
         unanswered = {spoken.verb for spoken in self._spoken.values()}
         assert unanswered <= {"claim"}, "something was not answered"

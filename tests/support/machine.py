@@ -12,11 +12,13 @@ from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import NOBODY
 from leaseway_server.core.policy import Policy
 from leaseway_server.core.retention import Keep
+from support.asking import MATCHES, Match, criteria, zones
 from support.driver import Setting
 from support.faulty_store import Fault
 from support.key_rules import DAY, ITEMS, WINDOW, KeyRules, index, keys, now_or_later
 from support.machine_queue import QueueSteps
-from support.record import RARE, SEEN
+from support.match_rules import MatchRules
+from support.rare import RARE, SEEN
 from support.side import GRACE, Said
 
 LEASE: Final = 10_000
@@ -31,6 +33,8 @@ SETTINGS: Final = (
         Policy(LEASE, 0, max_attempts=9, max_losses=9, backoff=_BACKOFF, dedupe_window=WINDOW),
         slice=2,
         commands=3,
+        looked_at=2,
+        offers=1,
         churn=4,
         keep=KEEP,
     ),
@@ -38,17 +42,16 @@ SETTINGS: Final = (
 
 users = st.sampled_from(["ann", "bob"])
 workers = st.sampled_from(["w1", "w1", "w2", ""])
-criteria = st.sampled_from([None, None, {}, {"kind": "a"}, {"kind": "b"}, {"kind": "a", "size": 1}])
 waits = st.sampled_from([0, 0, 2_000, 20_000, 60_000])
 
 
-class QueueMachine(KeyRules, QueueSteps):
+class QueueMachine(KeyRules, MatchRules, QueueSteps):
     """One program."""
 
-    @initialize(setting=st.sampled_from(SETTINGS))
-    def begin(self, setting: Setting) -> None:
+    @initialize(setting=st.sampled_from(SETTINGS), match=st.sampled_from(MATCHES))
+    def begin(self, setting: Setting, match: Match) -> None:
         """A server on an empty store, and two workers."""
-        self._begin(setting)
+        self._begin(setting, match)
         self._open("ann", "w1")
         self._open("bob", "w2", batch=True)
 
@@ -57,7 +60,8 @@ class QueueMachine(KeyRules, QueueSteps):
     @precondition(lambda self: len(self.journal.rows) < ITEMS)
     @rule(
         kind=st.sampled_from(["a", "a", "b", "b", "a", "guilty"]),
-        size=st.integers(1, 2),
+        size=st.integers(1, 3),
+        at=st.one_of(st.just({}), st.fixed_dictionaries({"at": st.fixed_dictionaries({"zone": zones})})),
         more=st.integers(0, 2),
         options=st.fixed_dictionaries(
             {},
@@ -71,11 +75,11 @@ class QueueMachine(KeyRules, QueueSteps):
         ),
         now=now_or_later,
     )
-    def post(self, kind: str, size: int, more: int, options: dict[str, Json], now: bool) -> None:
+    def post(self, kind: str, size: int, at: Said, more: int, options: Said, now: bool) -> None:
         """A post, and perhaps some more of the kind."""
-        self._post({"kind": kind, "size": size}, options)
+        self._post({"kind": kind, "size": size, **at}, options)
         for _ in range(more):
-            self._post({"kind": kind, "size": size}, {})
+            self._post({"kind": kind, "size": size, **at}, {})
         self._then(now)
 
     @precondition(lambda self: len(self.journal.sockets) < SOCKETS)
@@ -236,13 +240,7 @@ class QueueMachine(KeyRules, QueueSteps):
     @rule(clean=st.booleans(), back=st.booleans())
     def restart(self, clean: bool, back: bool) -> None:
         """A planned stop, or a kill with what was said and not done. The workers may come back at once."""
-        self._taken()
-        if clean:
-            self._turn()
-        sockets = len(self.journal.sockets)
-        self._all_gone()
-        for side in self.sides:
-            self._loop.run_until_complete(side.stop() if clean else side.crash())
+        sockets = self._end(clean=clean)
         self._start()
         if back and sockets:
             for user, worker, fences in self.gone[-sockets:]:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from support.driver import Driver
-from support.record import SEEN
+from support.rare import SEEN
 
 
 class QueueSteps(Driver):

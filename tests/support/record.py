@@ -4,31 +4,15 @@ Owns what an answer may say to the message that it answers. What must hold of th
 Nothing of `lifecycle.py`, `dispatch.py` or `turn.py` is asked here: it knows what the protocol promises, not how.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
 
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import Item
 from leaseway_server.core.policy import Policy
 from support.attempts import AttemptBook
+from support.claims import ClaimBook, OpenClaim
+from support.rare import SEEN
 from support.side import Said, Who
-
-RARE: Final = (
-    "late result counted",
-    "late result discarded",
-    "claim lost after commit",
-    "waiting claim's socket died as its item came",
-    "lease lapsed while the result was under way",
-    "fail sent twice",
-    "resumed after the last allowed loss",
-    "handed out as a pause ended",
-    "pruned",
-    "key freed and taken by another",
-    "retry refused since another holds the key",
-)
-SEEN: Counter[str] = Counter()
-"""How often the rare states, and some others, were reached in this process."""
 
 
 @dataclass(slots=True)
@@ -42,20 +26,6 @@ class Socket:
     """Whether it asked to be told when it loses an item."""
     fences: dict[str, int] = field(default_factory=dict)
     """The numbers it claimed or resumed items with."""
-
-
-@dataclass(slots=True)
-class OpenClaim:
-    """A claim that was not answered to its end."""
-
-    who: Who
-    user: str
-    worker: str
-    criteria: dict[str, Json]
-    left: int
-    wait_ms: int
-    until: int | None = None
-    """None until a turn took it up."""
 
 
 @dataclass(slots=True)
@@ -104,6 +74,7 @@ class Record:
         self._touched: set[str] = set()
         """Items of which something was accepted, or which were handed out."""
         self._book = AttemptBook()
+        self.claim_book = ClaimBook()
         self._pausing = False
         """Whether the queue was last said to be paused."""
         self.named = 0
@@ -160,13 +131,14 @@ class Record:
 
     def _posts_for(self, claim: OpenClaim) -> bool:
         posts = (post for spoken in self._spoken.values() if spoken.verb == "post" for post in _posts(spoken.value))
-        return any("delayMs" not in post and meets(post["item"], claim.criteria) for post in posts)
+        return any("delayMs" not in post and claim.takes(post["item"]) for post in posts)
 
     # ── What is heard ──
 
     def heard_at_last(self, heard: dict[Who, list[Said]], now: int) -> None:
         """Answers alone: those that came before a store was lost."""
         for claim in self.claims.values():
+            claim.waited = claim.until is not None
             if claim.until is None:
                 claim.until = now + claim.wait_ms if claim.wait_ms else 0
         self.fresh.clear()
@@ -239,11 +211,12 @@ class Record:
 
     def _hear_item(self, who: Who, ref: int, message: Said, now: int) -> None:
         name, attempts, claim = str(message["id"]), number(message, "attempts"), self.claims[ref]
-        assert meets(message["item"], claim.criteria), "an item that was not asked for"
+        assert claim.takes(message["item"]), "an item that was not asked for"
         assert attempts == self._attempts.get(name, 0) + 1, "I4: attempts rise by one a claim"
         assert message["leaseUntil"] == now + self.policy.lease
         self._attempts[name] = attempts
         self._touched.add(name)
+        self.claim_book.handed(claim, name, self.rows)
         self._claimants[name, attempts] = (claim.user, claim.worker)
         self.handed.append((name, attempts, who))
         if who in self.sockets:
@@ -257,6 +230,8 @@ class Record:
         claim = self.claims.pop(ref)
         assert claim.until is not None
         assert claim.until <= now or who in self._unclaimed, "a claim that ended before its time"
+        if who not in self._unclaimed:
+            self.claim_book.ended_empty(claim)
 
     def _hear_posted(self, spoken: Spoken, message: Said) -> None:
         answers = message.get("items", [message])
@@ -350,11 +325,6 @@ class Record:
             SEEN["late result counted"] += 1
         elif 0 < before.lease_until <= now:
             SEEN["lease lapsed while the result was under way"] += 1
-
-
-def meets(item: Json, criteria: dict[str, Json]) -> bool:
-    """The programs ask for equal members only."""
-    return isinstance(item, dict) and all(item.get(name) == value for name, value in criteria.items())
 
 
 def _posts(value: Said) -> list[Said]:

@@ -4,12 +4,10 @@ Items are called `#0`, `#1`, … in the order of their row numbers, so that a pr
 again. Owns the translation, and nothing that judges what is heard: that is the journal's.
 """
 
-import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import orjson
 
@@ -28,12 +26,9 @@ from leaseway_server.core.watch import View
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.runtime.lookout import QueueLookout
 from leaseway_server.runtime.stats import Stats
-from leaseway_server.store.base import Store
-from leaseway_server.store.sqlite.store import SqliteStore
-from leaseway_server.store.sqlite.turn import COLUMNS
 from support.clock import ManualClock
 from support.faulty_store import Faults, FaultyStore
-from support.memory_store import Disk, MemoryStore
+from support.homes import Home
 
 Said = dict[str, Json]
 Who = str
@@ -45,90 +40,6 @@ Who = str
 GRACE: Final = 5_000
 REST: Final = 200
 """So many turns without coming to rest, and the engine runs in circles."""
-
-
-class Home(Protocol):
-    """Where a store's data live, over the restarts of its server."""
-
-    def open(self, clock: ManualClock) -> Store:
-        """The store, begun anew."""
-        ...
-
-    def crash(self) -> None:
-        """The server is killed: what was committed is there, and nobody said goodbye."""
-        ...
-
-    def rows(self) -> list[Item]:
-        """All items as they are stored, in the order of row numbers, with `body` and `result`."""
-        ...
-
-    def attempts(self) -> dict[tuple[int, int], Attempt]:
-        """All attempts as they are stored, by the item's row number and theirs."""
-
-
-class MemoryHome:
-    """A dictionary. It numbers its items as its twin does, so that what is equal in order falls alike on both sides."""
-
-    def __init__(self, twin: "SqliteHome") -> None:
-        self._disk = Disk()
-        self._twin = twin
-
-    def open(self, clock: ManualClock) -> Store:
-        """A store on the same disk. The twin must be open already."""
-        self._disk.next_seq = self._twin.store._next_seq
-        return MemoryStore(self._disk, clock.now, self._twin.store.ids.id_of)
-
-    def crash(self) -> None:
-        """Nothing is held by the store."""
-
-    def rows(self) -> list[Item]:
-        """The disk's."""
-        return [item.copy() for _, item in sorted(self._disk.rows.items())]
-
-    def attempts(self) -> dict[tuple[int, int], Attempt]:
-        """The disk's."""
-        return dict(self._disk.attempts)
-
-
-class SqliteHome:
-    """A file in a folder; after a crash the copy of it in the next folder, log and all."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._starts = 0
-        self._path = folder / "0" / "queue.db"
-        self.store: SqliteStore
-
-    def open(self, clock: ManualClock) -> Store:
-        """A store on the file."""
-        self.store = SqliteStore.open(self._path, clock.now)
-        return self.store
-
-    def crash(self) -> None:
-        """The files as they stand at this moment; a clean close would write the log back."""
-        self._starts += 1
-        after = self._folder / str(self._starts) / "queue.db"
-        after.parent.mkdir()
-        for ending in ("", "-wal"):
-            shutil.copy(self._path.with_name(f"queue.db{ending}"), after.with_name(f"queue.db{ending}"))
-        self._path = after
-
-    def rows(self) -> list[Item]:
-        """The file's."""
-        store = self.store
-        execute = store.connection.execute
-        items = [store.item(row) for row in execute(f"SELECT {', '.join(COLUMNS)} FROM item ORDER BY seq")]  # noqa: S608
-        bodies, results = dict(execute("SELECT * FROM body")), dict(execute("SELECT * FROM result"))
-        assert bodies.keys() == {item.seq for item in items}
-        assert results.keys() == {item.seq for item in items if item.status == "finished"}
-        for item in items:
-            item.body, item.result = bodies[item.seq], results.get(item.seq, "")
-        return items
-
-    def attempts(self) -> dict[tuple[int, int], Attempt]:
-        """The file's."""
-        rows = self.store.connection.execute("SELECT * FROM attempt")
-        return {(seq, number): Attempt(number, *rest) for seq, number, *rest in rows}
 
 
 class Monitor:
@@ -180,6 +91,8 @@ class Side:
         self._seqs: dict[int, str] = {}
         self._heard: dict[Who, list[bytes]] = defaultdict(list)
         self.sockets: dict[Who, WorkSession] = {}
+        self.met: Counter[str] = Counter()
+        """The rare states that only the engine shows, as often as the last `turn` met them."""
 
     async def start(self) -> None:
         """Opens the store and begins."""
@@ -218,6 +131,12 @@ class Side:
         """The server is killed, with all that was said and not yet done."""
         self._home.crash()
         await self._store.close()
+
+    async def break_off_indexing(self) -> None:
+        """A start that is killed before it has indexed what the queue's `match` names."""
+        self._store = FaultyStore(self._home.open(self.clock), self.faults)
+        self._home.break_off_indexing(self.queue.match)
+        await self.crash()
 
     # ── What is said ──
 
@@ -301,11 +220,15 @@ class Side:
 
     async def turn(self) -> None:
         """Turns, until the engine would wait. The first one takes all that was said, as far as one turn may."""
+        self.met.clear()
         await self.engine.step()
         for _ in range(REST):
             self.mine.read_on()
             if self.lost or not self._busy:
                 return
+            if self.engine._searching:
+                self.met["search went on in another turn"] += 1
+                self.met["something was said during a search"] += bool(self.engine._waiting)
             await self.engine.step()
         raise AssertionError("the engine runs in circles")
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from support.machine import QueueMachine, figures
-from support.record import RARE, SEEN
+from support.rare import RARE, SEEN
 
 EXAMPLES = int(os.environ.get("LEASEWAY_MACHINE_EXAMPLES", "0"))
 """More programs than the suite's, others each time, and shrunk where one fails."""
