@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import coverage
@@ -28,7 +29,7 @@ def pytest_configure() -> None:
     """Folders of tests lie in memory where there is enough, and programs may be run from it.
 
     Thousands of stores are made, each with its syncs, and no test cuts the power. `PYTEST_DEBUG_TEMPROOT=/tmp` has them
-    on the disk; those of the kill loop always are.
+    on the disk; those that ask for `disk` always are.
     """
     if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM and not os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
@@ -64,6 +65,13 @@ def _small_logs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(files, "WAL_BYTES", 1024 * 1024)
         yield
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A folder on the disk, where a sync takes its time."""
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

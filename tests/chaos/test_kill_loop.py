@@ -5,22 +5,14 @@
 
 import sqlite3
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from chaos.kill_loop import KillLoop
 
 ROUNDS = 50
-
-
-@pytest.fixture
-def disk() -> Iterator[Path]:
-    """A folder on the disk, where a commit takes the time in which it can be killed."""
-    with TemporaryDirectory() as folder:
-        yield Path(folder)
 
 
 @pytest.mark.protocol("7.1")
