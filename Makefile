@@ -12,6 +12,8 @@ RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CHECKED := server schemas clients tests
 PROCESSES ?= 2
+# The many Pythons that the tests start find modules compiled, also where the environment would keep them from it.
+COMPILED := PYTHONDONTWRITEBYTECODE=
 # The tests talk to this machine only, whatever proxy the installation needs.
 DIRECT := NO_PROXY='*' no_proxy='*'
 # Every Python that the tests start is measured too: the servers and workers that run as processes of their own.
@@ -26,7 +28,7 @@ demo: $(INSTALLED) ## pictures resized live, a worker killed, the server restart
 
 test: lint browser ## lint, all tests, and how much of the code they reach; ARGS='-k …' goes to pytest
 	@rm -f .coverage .coverage.*
-	$(DIRECT) $(MEASURED) $(RUN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
+	$(DIRECT) $(COMPILED) $(MEASURED) $(RUN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 	@$(RUN)/coverage combine --quiet
 	$(RUN)/coverage report
 	@echo 'The core and the stores are reached wholly, or this fails:'

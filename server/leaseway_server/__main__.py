@@ -38,6 +38,9 @@ from leaseway_server.web.traced import Traced
 STOP_SECONDS = 2
 """So long after the drain (3 s) a planned stop waits for clients that take or answer nothing: it is over within 6 s."""
 REFRESH_SECONDS = 1.0
+TICK_SECONDS = 1.0
+"""So often uvicorn writes the date that its answers carry."""
+MOMENT_SECONDS = 0.1
 YOUNG_OBJECTS = 20_000
 """So many new objects, and Python looks for cycles among them. Nearly all of ours die before, by being let go of."""
 
@@ -50,11 +53,25 @@ class WebServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, site: Site) -> None:
         super().__init__(config)
         self._site = site
+        self._stopping = asyncio.Event()
+
+    def stop(self, *, force: bool = False) -> None:
+        """From here on no connection is taken; `force`: those that are open are cut."""
+        self.force_exit = self.force_exit or force
+        self.should_exit = True
+        self._stopping.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leaves the signals to `Running`."""
         yield
+
+    async def main_loop(self) -> None:
+        """Serves until `stop`, which it sees at once; uvicorn's own loop looks for it ten times a second."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._stopping.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops listening; drains, unless there is nothing left to promise; then closes what is left."""
@@ -65,7 +82,14 @@ class WebServer(uvicorn.Server):
                 connection.transport.abort()
         else:
             await self._site.drain()
-        await super().shutdown(sockets)
+        if not await self._all_gone():
+            await super().shutdown(sockets)
+
+    async def _all_gone(self) -> bool:
+        """Whether all clients have gone. Those just going get a moment; uvicorn would give all a longer one."""
+        if tasks := self.server_state.tasks:
+            await asyncio.wait(tasks, timeout=MOMENT_SECONDS)
+        return not self.server_state.connections and not tasks
 
 
 class Running:
@@ -110,7 +134,7 @@ class Running:
         _log.info("stopping", extra={"event": "server.stopping"})
         self._stopped = True
         if self._web is not None:
-            self._web.should_exit = True
+            self._web.stop()
 
     def reload(self) -> None:
         """Reads the configuration anew, and takes of it what can change while it runs; all of it, or nothing."""
@@ -154,7 +178,8 @@ class Running:
         for engine in engines:
             await engine.start()
         self._web = WebServer(_uvicorn_config(self._config.server, site), site)
-        self._web.should_exit = self._stopped
+        if self._stopped:
+            self._web.stop()
         turning = [self._watched(engine.run()) for engine in engines]
         refreshing = self._watched(_refresh(site))
         self.address = _address(listener)
@@ -182,8 +207,7 @@ class Running:
         assert self._web is not None
         self._fault = fault
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # What is cut off from here on is no news.
-        self._web.force_exit = True
-        self._web.should_exit = True
+        self._web.stop(force=True)
 
 
 def run(config: Config) -> int:

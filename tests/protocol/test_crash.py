@@ -4,16 +4,12 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-import httpx
 import pytest
 
-from support.process import ServerProcess, server_process
+from support.http_client import http_client
+from support.process import server_process
 from support.raw import raw_socket
 from support.server import open_queue
-
-
-def http_of(server: ServerProcess) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=server.base_url, trust_env=False, timeout=30)
 
 
 def stored_leases(data: Path, copy: Path) -> list[int]:
@@ -28,12 +24,12 @@ def stored_leases(data: Path, copy: Path) -> list[int]:
 @pytest.mark.protocol("6.13", "7.2", "4.60")
 async def test_after_kill_9_leases_are_resumed_and_progress_is_there(tmp_path: Path) -> None:
     async with server_process(tmp_path, open_queue()) as server:
-        async with http_of(server) as http, raw_socket(f"{server.ws_url}/demo/work") as worker:
+        async with http_client(server.base_url) as http, raw_socket(f"{server.ws_url}/demo/work") as worker:
             item_id = (await http.post("/demo/items", json={"item": 1})).json()["id"]
             assert (await worker.ask({"claim": {"worker": "w"}}))["attempts"] == 1
             assert (await worker.ask({"progress": {"id": item_id, "value": {"page": 7}}}))["accepted"]
             await server.restart()
-        async with http_of(server) as http, raw_socket(f"{server.ws_url}/demo/work") as again:
+        async with http_client(server.base_url) as http, raw_socket(f"{server.ws_url}/demo/work") as again:
             seen = (await http.get(f"/demo/items/{item_id}")).json()
             assert (seen["status"], seen["progress"]) == ("processing", {"page": 7})
             resumed = await again.ask({"resume": {"worker": "w", "leases": [{"id": item_id, "attempts": 1}]}})
@@ -45,7 +41,7 @@ async def test_after_kill_9_leases_are_resumed_and_progress_is_there(tmp_path: P
 
 @pytest.mark.protocol("7.2", "6.16")
 async def test_after_kill_9_a_lease_over_http_ends_when_its_last_renewal_said(tmp_path: Path) -> None:
-    async with server_process(tmp_path, open_queue(lease='"1h"')) as server, http_of(server) as http:
+    async with server_process(tmp_path, open_queue(lease='"1h"')) as server, http_client(server.base_url) as http:
         item_id = (await http.post("/demo/items", json={"item": 1})).json()["id"]
         claimed = (await http.post("/demo/claim", json={})).json()
         until = claimed["leaseUntil"]

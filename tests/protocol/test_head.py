@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from support.clock import START, ManualClock
+from support.http_client import http_client
 from support.raw import raw_socket
 from support.server import open_queue, running_server
 
@@ -15,15 +15,11 @@ Message = dict[str, Any]
 CORE_OF_WORK = {"item", "empty", "progress-ack", "result-ack", "error"}
 
 
-def http_of(base_url: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=base_url, trust_env=False, timeout=30)
-
-
 @pytest.mark.protocol("0.6", "0.7")
 async def test_each_queue_has_a_path_of_its_own_and_its_name_is_read_decoded(tmp_path: Path) -> None:
     longest = "a" + "_" * 62
     queues = open_queue("left") + open_queue("right-2") + open_queue(longest)
-    async with running_server(tmp_path, queues) as server, http_of(server.base_url) as http:
+    async with running_server(tmp_path, queues) as server, http_client(server.base_url) as http:
         posted = (await http.post("/l%65ft/items", json={"item": "for the left"})).json()
         for queue in ("right-2", longest):
             assert (await http.post(f"/{queue}/claim", json={})).json() == {"type": "empty"}
@@ -38,7 +34,7 @@ async def test_each_queue_has_a_path_of_its_own_and_its_name_is_read_decoded(tmp
 async def test_times_are_whole_milliseconds_of_the_servers_clock(tmp_path: Path) -> None:
     clock = ManualClock()
     async with running_server(tmp_path, open_queue(lease='"90s"'), clock=clock) as server:
-        async with http_of(server.base_url) as http, raw_socket(f"{server.ws_url}/demo/work") as work:
+        async with http_client(server.base_url) as http, raw_socket(f"{server.ws_url}/demo/work") as work:
             posted = (await http.post("/demo/items", json={"item": 1, "ttlMs": 3_600_000})).json()
             assert (posted["postedAt"], posted["dueAt"]) == (START, START)
             clock.advance(7)
@@ -55,7 +51,7 @@ async def test_a_client_of_the_core_meets_nothing_of_the_plus_kind(tmp_path: Pat
     """It holds an item that is cancelled, one that another finishes, and says much at once: its answers are all."""
     async with (
         running_server(tmp_path) as server,
-        http_of(server.base_url) as http,
+        http_client(server.base_url) as http,
         raw_socket(f"{server.ws_url}/demo/work") as core,
         raw_socket(f"{server.ws_url}/demo/monitor") as monitor,
     ):

@@ -2,24 +2,20 @@
 
 from pathlib import Path
 
-import httpx
 import pytest
 
 from leaseway_server.core.commands import Found, Read
 from support.clock import START, ManualClock
+from support.http_client import http_client
 from support.raw import raw_socket
 from support.server import TestServer, open_queue, running_server
-
-
-def http_of(base_url: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=base_url, trust_env=False, timeout=30)
 
 
 @pytest.mark.protocol("3.6")
 async def test_a_socket_watches_one_queue(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path, open_queue("here") + open_queue("there")) as server,
-        http_of(server.base_url) as http,
+        http_client(server.base_url) as http,
         raw_socket(f"{server.ws_url}/here/monitor") as monitor,
     ):
         here = (await http.post("/here/items", json={"item": 1})).json()["id"]
@@ -35,7 +31,7 @@ async def test_a_socket_watches_one_queue(tmp_path: Path) -> None:
 async def test_the_view_is_the_same_at_both_doors_in_every_state(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path) as server,
-        http_of(server.base_url) as http,
+        http_client(server.base_url) as http,
         raw_socket(f"{server.ws_url}/demo/monitor") as monitor,
         raw_socket(f"{server.ws_url}/demo/work") as work,
     ):
@@ -74,7 +70,7 @@ async def fetched_at(server: TestServer, item_id: str) -> int:
 @pytest.mark.parametrize("door", ["a subscription", "a GET", "a GET that waits"])
 async def test_the_first_delivery_of_an_end_stamps_it(door: str, tmp_path: Path) -> None:
     clock = ManualClock()
-    async with running_server(tmp_path, clock=clock) as server, http_of(server.base_url) as http:
+    async with running_server(tmp_path, clock=clock) as server, http_client(server.base_url) as http:
         item_id = (await http.post("/demo/items", json={"item": 1})).json()["id"]
         await http.get(f"/demo/items/{item_id}")
         assert (await http.post("/demo/result", json={"id": item_id, "value": 1})).json()["accepted"]

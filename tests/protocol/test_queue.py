@@ -9,14 +9,11 @@ import pytest
 
 from support import wire
 from support.clock import START, ManualClock
+from support.http_client import http_client
 from support.server import open_queue, running_server
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
-
-
-def http_of(base_url: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=base_url, trust_env=False, timeout=30)
 
 
 @pytest.fixture
@@ -27,7 +24,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 async def http(tmp_path: Path, clock: ManualClock) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the queue `demo`, all of whose settings are the default ones."""
-    async with running_server(tmp_path, clock=clock) as server, http_of(server.base_url) as http:
+    async with running_server(tmp_path, clock=clock) as server, http_client(server.base_url) as http:
         yield http
 
 
@@ -102,7 +99,7 @@ async def test_of_very_many_attempts_the_newest_are_told(http: httpx.AsyncClient
 @pytest.mark.protocol("5.44", "5.85", "5.109")
 async def test_the_rates_are_of_the_last_sixty_minutes_and_begin_anew_with_a_start(tmp_path: Path) -> None:
     clock = ManualClock()
-    async with running_server(tmp_path, clock=clock) as server, http_of(server.base_url) as http:
+    async with running_server(tmp_path, clock=clock) as server, http_client(server.base_url) as http:
         for _ in range(3):
             await post(http)
         await finish(http)
@@ -117,7 +114,7 @@ async def test_the_rates_are_of_the_last_sixty_minutes_and_begin_anew_with_a_sta
         {"at": first} | quiet | {"posted": 3, "claimed": 1, "finished": 1},
         {"at": first + MINUTE} | quiet | {"claimed": 1, "finished": 1},
     ]
-    async with running_server(tmp_path, clock=clock) as server, http_of(server.base_url) as http:
+    async with running_server(tmp_path, clock=clock) as server, http_client(server.base_url) as http:
         assert [minute | {"at": 0} for minute in await rates(http)] == [{"at": 0} | quiet] * 60
 
 
@@ -145,7 +142,7 @@ async def test_a_key_is_held_for_a_day_where_nothing_else_is_configured(
 @pytest.mark.protocol("5.74")
 async def test_an_item_stays_as_long_as_its_key_is_held(tmp_path: Path, clock: ManualClock) -> None:
     toml = open_queue(dedupe_window='"1h"', keep='{ cancelled = "1s" }')
-    async with running_server(tmp_path, toml, clock=clock) as server, http_of(server.base_url) as http:
+    async with running_server(tmp_path, toml, clock=clock) as server, http_client(server.base_url) as http:
         keyed, plain = await post(http, key="k"), await post(http)
         for item_id in (keyed, plain):
             await http.post(f"/demo/items/{item_id}/cancel")
@@ -162,7 +159,7 @@ async def test_an_item_stays_as_long_as_its_key_is_held(tmp_path: Path, clock: M
 async def test_a_finished_item_goes_an_hour_after_its_producer_was_told_of_its_end(tmp_path: Path) -> None:
     """And not an hour after it ended: it is kept for a week for who was not told."""
     clock = ManualClock()
-    async with running_server(tmp_path, clock=clock) as server, http_of(server.base_url) as http:
+    async with running_server(tmp_path, clock=clock) as server, http_client(server.base_url) as http:
         told, untold = await post(http), await post(http)
         for _ in range(2):
             await finish(http)

@@ -11,14 +11,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import httpx
 import pytest
 
 from leaseway_schemas import wire as wire_schema
 from leaseway_server.store.sqlite.store import SqliteStore
 from support import wire
 from support.clock import START, ManualClock
-from support.mutations import DEEP, UNKEEPABLE, Mutant, client_schemas, is_valid, mutants, request_bodies
+from support.http_client import http_client
+from support.mutations import DEEP, UNKEEPABLE, Mutant, client_schemas, mutants, request_bodies
 from support.raw import RawSocket, raw_socket
 from support.server import TestServer, open_queue, running_server
 
@@ -195,7 +195,7 @@ async def test_a_bad_message_in_a_batch_spoils_no_other(
 def in_array(verb: str, schema: str) -> Any:
     """What the example says behind the verb, where the schema takes an array of such too; else None."""
     inner = wire_schema(schema)["examples"][0].get(verb)
-    return inner if isinstance(inner, dict) and is_valid(schema, {verb: [inner, inner]}) else None
+    return inner if isinstance(inner, dict) and wire.is_valid(schema, {verb: [inner, inner]}) else None
 
 
 @pytest.mark.parametrize(("socket", "verb", "schema"), [each for each in SOCKETS if in_array(*each[1:])])
@@ -237,7 +237,7 @@ async def test_what_no_schema_of_a_message_can_forbid_is_refused_at_both_doors(
     socket: SocketName, message: Message, code: str, path: str, tmp_path: Path
 ) -> None:
     ((verb, body),) = message.items()
-    async with scene(tmp_path) as at, speaker(at, socket) as speaks, http_of(at.server) as http:
+    async with scene(tmp_path) as at, speaker(at, socket) as speaks, http_client(at.server.base_url) as http:
         before = rows(at.server)
         (told,) = await at.answers(speaks, message)
         answer = await http.post("/demo/items" if verb == "post" else f"/demo/{verb}", json=body)
@@ -251,10 +251,6 @@ async def test_what_no_schema_of_a_message_can_forbid_is_refused_at_both_doors(
 # ── HTTP ──
 
 
-def http_of(server: TestServer) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=server.base_url, trust_env=False, timeout=30)
-
-
 BODIES: Final = [(schema, method, path) for schema, (method, path) in request_bodies().items()]
 
 
@@ -264,7 +260,7 @@ async def test_a_request_with_a_wrong_member_is_refused_and_changes_nothing(
     schema: str, method: str, path: str, tmp_path: Path
 ) -> None:
     tried = 0
-    async with scene(tmp_path) as at, http_of(at.server) as http:
+    async with scene(tmp_path) as at, http_client(at.server.base_url) as http:
         url = path.replace("<queue>", "demo").replace("<id>", at.item_id)
         before = rows(at.server)
         for mutant in wrong("http", schema, schema):
@@ -283,7 +279,7 @@ async def test_a_request_with_a_wrong_member_is_refused_and_changes_nothing(
 async def test_a_request_that_the_schemas_allow_does_no_harm(
     schema: str, method: str, path: str, tmp_path: Path
 ) -> None:
-    async with scene(tmp_path) as at, http_of(at.server) as http:
+    async with scene(tmp_path) as at, http_client(at.server.base_url) as http:
         url = path.replace("<queue>", "demo").replace("<id>", NOBODYS)
         for mutant in allowed("http", schema, schema):
             await http.post("/demo/items", json={"item": "for a claim that would wait"})

@@ -21,6 +21,12 @@ SYNCED = re.compile(r"f(data)?sync(\(\d+\)| resumed>\)) += 0")
 ANSWER = re.compile(r"HTTP/1.1 20[01] |\"type\\?\":\\?\"(posted|item|result-ack|fail-ack|release-ack|resume-ack)")
 
 
+@pytest.fixture
+def tmp_path(disk: Path) -> Path:
+    """Here all files are on the disk."""
+    return disk
+
+
 @dataclass(slots=True)
 class Clients:
     """One of each kind, who say one thing at a time; and what they were told last, by item."""

@@ -12,6 +12,7 @@ import pytest
 from leaseway_server.core.access import Right
 from support import wire
 from support.clock import ManualClock
+from support.http_client import http_client
 from support.raw import raw_socket
 from support.server import TestServer, open_queue, running_server
 from support.wrong import CLAIM, POST, REPORTS, wrong
@@ -30,7 +31,7 @@ async def server(tmp_path: Path) -> AsyncIterator[TestServer]:
 
 @pytest.fixture
 async def http(server: TestServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=server.base_url, trust_env=False, timeout=30) as http:
+    async with http_client(server.base_url) as http:
         yield http
 
 

@@ -15,6 +15,7 @@ from leaseway_server.runtime.looking import Looking
 from leaseway_server.web import bulk as bulk_module
 from support import wire
 from support.clock import ManualClock
+from support.http_client import http_client
 from support.logged import logged
 from support.matrix import Line, bearer
 from support.server import TestServer, open_queue, running_server
@@ -36,7 +37,7 @@ async def server(tmp_path: Path, clock: ManualClock) -> AsyncIterator[TestServer
 
 @pytest.fixture
 async def http(server: TestServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"{server.base_url}/demo", trust_env=False, timeout=30) as http:
+    async with http_client(f"{server.base_url}/demo") as http:
         yield http
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from support import wire
 from support.clock import ManualClock
+from support.http_client import http_client
 from support.logged import logged
 from support.raw import raw_socket
 from support.server import TestServer, open_queue, running_server
@@ -27,7 +28,7 @@ async def server(tmp_path: Path) -> AsyncIterator[TestServer]:
 
 @pytest.fixture
 async def http(server: TestServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=server.base_url, trust_env=False, timeout=30) as http:
+    async with http_client(server.base_url) as http:
         yield http
 
 

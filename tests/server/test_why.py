@@ -12,6 +12,7 @@ from leaseway_server.core import why as core
 from leaseway_server.core.criteria import Criteria
 from support import wire
 from support.clock import ManualClock
+from support.http_client import http_client
 from support.matrix import Line, bearer
 from support.raw import RawSocket, raw_socket
 from support.server import TestServer, open_queue, running_server
@@ -67,7 +68,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(running_server(tmp_path, toml, clock=clock))
         base = f"{server.base_url}/demo"
-        http = await stack.enter_async_context(httpx.AsyncClient(base_url=base, trust_env=False, timeout=30))
+        http = await stack.enter_async_context(http_client(base))
         yield Scene(server, http, clock, stack)
 
 

@@ -9,14 +9,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 from urllib.parse import urljoin
 
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
-
 from leaseway_schemas import wire, wire_names
-from support.wire import registry
+from support.wire import is_valid, registry
 
 Place = tuple[str | int, ...]
 
@@ -64,16 +61,6 @@ def mutants(schema: str) -> Iterator[Mutant]:
                     yield Mutant(place, value, message, unkeepable or not is_valid(schema, message))
 
 
-def is_valid(schema: str, message: Any) -> bool:
-    """Whether a message meets a wire schema."""
-    return bool(_validator(schema).is_valid(message))
-
-
-@cache
-def _validator(schema: str) -> Any:
-    return Draft202012Validator(wire(schema), registry=registry())
-
-
 def client_schemas(socket: str) -> Mapping[str, str]:
     """By verb, the schemas of what a client says on a socket: those of either socket are among them."""
     return {
@@ -93,7 +80,7 @@ def request_bodies() -> Mapping[str, tuple[str, str]]:
 
 def _same(one: Any, other: Any) -> bool:
     """Equal to the letter: True is not 1, 1 is not 1.0."""
-    return repr(one) == repr(other)
+    return bool(one == other) and repr(one) == repr(other)
 
 
 def _changed(example: Any, place: Place, value: Any) -> Any:

@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed
 
 from leaseway_schemas import example_folder
 from support import wire
+from support.http_client import http_client
 from support.matching import Names
 
 Line = Mapping[str, Any]
@@ -43,9 +44,7 @@ class Player:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self._http = await self._stack.enter_async_context(
-            httpx.AsyncClient(base_url=self._base_url, trust_env=False, timeout=60)
-        )
+        self._http = await self._stack.enter_async_context(http_client(self._base_url, timeout=60))
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, Literal
 
+import jsonschema_rs
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 from referencing import Registry, Resource
 
@@ -126,10 +127,15 @@ def check(name: str, value: Any) -> None:
     """Hold a value against the wire schema of that name."""
     if name not in _names():
         raise WireError(f"the protocol has no {name}: {str(value)[:1000]}")
-    faults = sorted(_validator(name).iter_errors(value), key=lambda fault: fault.json_path)
-    if faults:
+    if not is_valid(name, value):
+        faults = sorted(_teller(name).iter_errors(value), key=lambda fault: fault.json_path)
         told = "; ".join(f"{fault.json_path}: {fault.message[:200]}" for fault in faults[:5])
         raise WireError(f"not as {name} says: {told} — in {str(value)[:1000]}")
+
+
+def is_valid(name: str, value: Any) -> bool:
+    """Whether a value meets the wire schema of that name. It is one that JSON can keep."""
+    return _judge(name).is_valid(value)
 
 
 @cache
@@ -162,5 +168,17 @@ def registry() -> Registry[Any]:
 
 
 @cache
-def _validator(name: str) -> Any:
+def _judge(name: str) -> jsonschema_rs.Draft202012Validator:
+    """Says whether, a hundred times as fast as the other one."""
+    return jsonschema_rs.Draft202012Validator(wire(name), registry=_documents())
+
+
+@cache
+def _documents() -> jsonschema_rs.Registry:
+    return jsonschema_rs.Registry([(document["$id"], document) for document in map(wire, _names())])
+
+
+@cache
+def _teller(name: str) -> Any:
+    """Says in which words of a schema what is wrong."""
     return Draft202012Validator(wire(name), registry=registry())

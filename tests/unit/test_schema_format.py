@@ -86,17 +86,23 @@ MISREAD = re.compile(r'"[^\n]*( <|\\ )', re.DOTALL)
 """Addresses that the server may refuse and the grammar does not: see the disagreements of the two libraries."""
 
 
-@st.composite
-def texts(draw: st.DrawFn, name: str) -> str:
-    """A text that nearly has a format: one of the cases, with parts of it replaced, by parts of another or by signs."""
+@cache
+def parts(name: str) -> tuple[st.SearchStrategy[str], st.SearchStrategy[str]]:
+    """The cases of a format, and what parts of one may be replaced by: parts of another, or signs."""
     cases = [text for some in CASES[name] for text in some if len(text) < 100]
     signs = st.text(st.sampled_from(sorted({sign for text in cases for sign in text})), max_size=2)
-    text = draw(st.sampled_from(cases))
+    return st.sampled_from(cases), signs | st.sampled_from([case[len(case) // 2 :] for case in cases])
+
+
+@st.composite
+def texts(draw: st.DrawFn, name: str) -> str:
+    """A text that nearly has a format: one of the cases, with parts of it replaced."""
+    cases, others = parts(name)
+    text = draw(cases)
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(text)))
         end = draw(st.integers(start, len(text)))
-        other = draw(signs | st.sampled_from(cases).map(lambda case: case[len(case) // 2 :]))
-        text = text[:start] + other + text[end:]
+        text = text[:start] + draw(others) + text[end:]
     return text
 
 

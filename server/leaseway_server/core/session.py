@@ -29,6 +29,24 @@ REMEMBERED: Final = 20_000
 """So many of a socket's latest claims, and at most twice as many, keep their number for reports without one."""
 
 
+class _Fences:
+    """The numbers that a socket claimed its items with. By itself, so that no session is part of a cycle."""
+
+    def __init__(self) -> None:
+        self._newer: dict[str, int] = {}
+        self._older: dict[str, int] = {}
+
+    def remember(self, known: str, attempts: int) -> None:
+        """An item was claimed or resumed with this number."""
+        if len(self._newer) >= REMEMBERED:
+            self._older, self._newer = self._newer, {}
+        self._newer[known] = attempts
+
+    def of(self, known: str) -> int | None:
+        """The number of an item; None where it was never claimed here, or is forgotten."""
+        return self._newer.get(known) or self._older.get(known)
+
+
 class WorkSession(Conversation):
     """What one worker's socket says and is told.
 
@@ -46,9 +64,8 @@ class WorkSession(Conversation):
         """The criteria of its latest claim; None before the first."""
         self._claimed_as = ""
         self._waiting_claims = waiting
-        self._fences: dict[str, int] = {}
-        self._older_fences: dict[str, int] = {}
-        self._reporter = Reporter(holder, user, self._fence_of, chance)
+        self._fences = _Fences()
+        self._reporter = Reporter(holder, user, self._fences.of, chance)
 
     def lost(self, item_id: str, reason: str) -> None:
         """This socket lost an item that it held: it is told where its `hello` asked for that."""
@@ -119,7 +136,7 @@ class WorkSession(Conversation):
     def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
         match outcome:
             case Handed(item):
-                self._remember(item.id, item.attempts)
+                self._fences.remember(item.id, item.attempts)
                 self._say_encoded(exchange, with_ref(encode_item(item, self.queue.policy.lease), exchange))
             case Empty():
                 exchange.left = 0
@@ -137,17 +154,9 @@ class WorkSession(Conversation):
         answers = []
         for (known, attempts), changed in zip(command.leases, leases, strict=True):
             if changed.accepted:
-                self._remember(known, attempts)
+                self._fences.remember(known, attempts)
             answers.append(_resumed(known, changed))
         return {"type": "resume-ack", "leases": answers}
-
-    def _remember(self, known: str, attempts: int) -> None:
-        if len(self._fences) >= REMEMBERED:
-            self._older_fences, self._fences = self._fences, {}
-        self._fences[known] = attempts
-
-    def _fence_of(self, known: str) -> int | None:
-        return self._fences.get(known) or self._older_fences.get(known)
 
 
 def _lease(value: Json) -> tuple[str, int]:
