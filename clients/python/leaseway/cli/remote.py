@@ -11,7 +11,7 @@ import re
 import ssl
 from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 import click
@@ -50,11 +50,13 @@ class AskedWrongly(click.ClickException):
 class Remote:
     """A queue. `url` is `http(s)://host/queue`, or the same with ws or wss. Raises `click.UsageError`."""
 
+    paths: ClassVar[re.Pattern[str]] = _QUEUE
+
     def __init__(self, url: str, token: str | None) -> None:
-        parts = _parts(url)
+        parts = _parts(url, self.paths)
         if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
             raise click.UsageError("a token is printable ASCII without spaces")
-        self._site = f"{parts.scheme}://{parts.netloc}"
+        self.site = f"{parts.scheme}://{parts.netloc}"
         self._path = parts.path.rstrip("/")
         self._headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._connection = _connection(parts)
@@ -68,8 +70,16 @@ class Remote:
         """Ends the connection."""
         self._connection.close()
 
+    @property
+    def url(self) -> str:
+        """The address, with http or https."""
+        return f"{self.site}{self._path}"
+
     def get(self, path: str, wanted: str, query: Sequence[tuple[str, str]] = ()) -> Json:
-        """The answer to a GET of `/queue/path`: an object with this member, or it is none of our server's."""
+        """The answer to a GET of `/queue/path`, or of the queue itself where the path is empty.
+
+        It is an object with the wanted member, or none of our server's.
+        """
         return self._ask("GET", f"{path}?{urlencode(query)}" if query else path, wanted)
 
     def post(self, path: str, wanted: str) -> Json:
@@ -80,21 +90,21 @@ class Remote:
         body = b"{}" if method == "POST" else None
         headers = self._headers | ({"Content-Type": "application/json"} if body else {})
         try:
-            self._connection.request(method, f"{self._path}/{path}", body, headers)
+            self._connection.request(method, f"{self._path}/{path}".rstrip("/"), body, headers)
             answer = self._connection.getresponse()
             content = answer.read()
         except (OSError, HTTPException) as error:
             self.close()
-            raise CannotReach(f"cannot reach {self._site}: {_hindrance(error)}") from None
+            raise CannotReach(f"cannot reach {self.site}: {_hindrance(error)}") from None
         value = _object(content)
         if answer.status == 200 and wanted in value:
             return value
         if 300 <= answer.status < 400:
-            raise CannotReach(f"{self._site} sends elsewhere (status {answer.status}); give the address it leads to")
+            raise CannotReach(f"{self.site} sends elsewhere (status {answer.status}); give the address it leads to")
         if answer.status < 400 or not isinstance(value.get("code"), str):
-            raise CannotReach(f"what answers at {self._site} is no Leaseway server (status {answer.status})")
+            raise CannotReach(f"what answers at {self.site} is no Leaseway server (status {answer.status})")
         if answer.status == 401 and "Authorization" not in self._headers:
-            raise CannotReach(f"a token is needed at {self._site}; set LEASEWAY_TOKEN")
+            raise CannotReach(f"a token is needed at {self.site}; set LEASEWAY_TOKEN")
         message = f"{_told(value)}{self._doubt(answer.status)}"
         raise _refusal(answer.status, value["code"], message, of_item=path.startswith("items/"))
 
@@ -103,6 +113,17 @@ class Remote:
         if status not in (404, 405) or self._path.count("/") == 1:
             return ""
         return f"; is {self._path} the queue's own path, and not one below it?"
+
+
+class Site(Remote):
+    """A server at `http(s)://host`."""
+
+    paths: ClassVar[re.Pattern[str]] = re.compile("/?")
+
+    def queues(self) -> list[str]:
+        """The addresses of the queues that the token may look at (PROTOCOL.md §5)."""
+        found = self.get("_queues", "queues")["queues"]
+        return [f"{self.site}/{each['queue']}" for each in found if "fetch" in each["rights"]]
 
 
 def _object(content: bytes) -> dict[str, Json]:
@@ -119,7 +140,7 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def _parts(url: str) -> SplitResult:
+def _parts(url: str, paths: re.Pattern[str]) -> SplitResult:
     """The parts of a queue's address. What was given is not repeated: it may hold a secret."""
     try:
         parts = urlsplit(url)
@@ -128,7 +149,7 @@ def _parts(url: str) -> SplitResult:
         known = False
     if known:
         parts = parts._replace(scheme={"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme))
-    if not known or parts.scheme not in _PORTS or not _QUEUE.fullmatch(parts.path):
+    if not known or parts.scheme not in _PORTS or not paths.fullmatch(parts.path):
         raise click.UsageError("a queue's address is such as https://task.example.com/resize")
     if parts.query or parts.fragment or parts.username or parts.password:
         raise click.UsageError("a queue's address holds no query, fragment or user; give the token as LEASEWAY_TOKEN")
