@@ -41,7 +41,7 @@ sentences: $(INSTALLED) ## the sentences of PROTOCOL.md and the tests that carry
 	@$(RUN)/python tests/protocol/sentences.py $(ARGS)
 
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
-	$(RUN)/python tests/benchmarks/whole_way.py $(ARGS)
+	@$(RUN)/leaseway bench $(ARGS)
 
 backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lists, why, measured on this machine
 	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)

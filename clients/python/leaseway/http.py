@@ -50,9 +50,10 @@ class Remote:
 
     given_as: ClassVar[str] = "token="
     """Where a user is told to put the token."""
+    paths: ClassVar[re.Pattern[str]] = _QUEUE
 
     def __init__(self, url: str, token: str | None) -> None:
-        parts = _parts(url, self.given_as)
+        parts = _parts(url, self.given_as, self.paths)
         if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
             raise ValueError("a token is printable ASCII without spaces")
         self.site = f"{parts.scheme}://{parts.netloc}"
@@ -60,6 +61,11 @@ class Remote:
         self._headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._parts = parts
         self._connection: HTTPConnection | None = None
+
+    @property
+    def url(self) -> str:
+        """The address, with http or https."""
+        return f"{self.site}{self._path}"
 
     @property
     def name(self) -> str:
@@ -139,7 +145,7 @@ def _object(content: bytes) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def _parts(url: str, given_as: str) -> SplitResult:
+def _parts(url: str, given_as: str, paths: re.Pattern[str]) -> SplitResult:
     """The parts of a queue's address. What was given is not repeated: it may hold a secret."""
     try:
         parts = urlsplit(url)
@@ -148,7 +154,7 @@ def _parts(url: str, given_as: str) -> SplitResult:
         known = False
     if known:
         parts = parts._replace(scheme={"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme))
-    if not known or parts.scheme not in _PORTS or not _QUEUE.fullmatch(parts.path):
+    if not known or parts.scheme not in _PORTS or not paths.fullmatch(parts.path):
         raise ValueError("a queue's address is such as https://task.example.com/resize")
     if parts.query or parts.fragment or parts.username or parts.password:
         raise ValueError(f"a queue's address holds no query, fragment or user; give the token as {given_as}")

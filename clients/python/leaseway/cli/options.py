@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -59,8 +58,3 @@ def items_of(words: Sequence[str], token: str | None) -> tuple[Remote, list[str]
 def print_json(value: Any) -> None:
     """One document on one line, in ASCII: nothing in it moves the cursor of a terminal."""
     click.echo(json.dumps(value))
-
-
-def on_terminal() -> bool:
-    """Whether people read the standard output."""
-    return sys.stdout.isatty()

@@ -6,6 +6,7 @@ cannot be reached, or does not allow it. How a queue is asked is `leaseway/http.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Final
 
 import click
@@ -70,3 +71,14 @@ class Remote(http.Remote):
         if refusal.status in _WRONG:
             return AskedWrongly(str(refusal))
         return CannotReach(f"the server refuses: {refusal}")
+
+
+class Site(Remote):
+    """A server at `http(s)://host`."""
+
+    paths: ClassVar[re.Pattern[str]] = re.compile("/?")
+
+    def queues(self) -> list[str]:
+        """The addresses of the queues that the token may look at (PROTOCOL.md §5)."""
+        found = self.get("_queues", "queues")["queues"]
+        return [f"{self.site}/{each['queue']}" for each in found if "fetch" in each["rights"]]
