@@ -12,6 +12,8 @@ import click
 
 from leaseway.cli.remote import Remote
 
+INTERRUPTED: Final = 130
+"""The exit status of what was ended by Ctrl-C, as shells have it."""
 _ID: Final = re.compile("[0-9a-f]{16}")
 
 token_option = click.option(

@@ -13,24 +13,30 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def on_terminal() -> bool:
-    """Whether people read the standard output."""
-    return sys.stdout.isatty()
+def on_terminal(*, errors: bool = False) -> bool:
+    """Whether people read the standard output, or the standard error."""
+    return (sys.stderr if errors else sys.stdout).isatty()
 
 
-def on_live_terminal() -> bool:
+def on_live_terminal(*, errors: bool = False) -> bool:
     """Whether it can be drawn over, too."""
-    return on_terminal() and os.environ.get("TERM", "dumb") != "dumb"
+    return on_terminal(errors=errors) and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def console() -> Console:
-    """The standard output for rich, which is loaded here: other commands start without it.
+def console(*, errors: bool = False) -> Console:
+    """The standard output, or the standard error, for rich, which is loaded here: other commands start without it.
 
     Where nobody reads, or nobody wants colours, it writes no style. What is printed is text, never markup.
     """
     from rich.console import Console
 
-    plain = not on_terminal() or bool(os.environ.get("NO_COLOR"))
+    read = on_terminal(errors=errors)
+    plain = not read or bool(os.environ.get("NO_COLOR"))
     return Console(
-        color_system=None if plain else "auto", force_terminal=on_terminal(), highlight=False, markup=False, emoji=False
+        stderr=errors,
+        color_system=None if plain else "auto",
+        force_terminal=read,
+        highlight=False,
+        markup=False,
+        emoji=False,
     )
