@@ -71,8 +71,8 @@ class Worker:
 
     A lost connection is no error: the worker reconnects for ever, resumes its leases and says again what had
     no answer. `work` and `run` raise `Unauthorized`, `Forbidden` and `NoSuchQueue`, and `Rejected` where the
-    server does not take the criteria. `grace` is how long handlers may go on after a stop, seconds. A worker
-    works once: make a new one after it has stopped.
+    server does not take the criteria. `grace` is how long handlers may go on after a stop, seconds. With `drain` it
+    stops by itself when the queue has nothing for it. A worker works once: make a new one after it has stopped.
     """
 
     def __init__(
@@ -84,13 +84,14 @@ class Worker:
         concurrency: int = 1,
         name: str | None = None,
         grace: float = 30.0,
+        drain: bool = False,
         outside: Outside | None = None,
     ) -> None:
         if concurrency < 1:
             raise ValueError("concurrency is 1 or more")
         self.name = _own_name(name or socket.gethostname())
         self._grace = grace
-        self._state = WorkerState(self.name, concurrency, criteria)
+        self._state = WorkerState(self.name, concurrency, criteria, until_empty=drain)
         self._outside = outside or Outside()
         self._link = Link(Endpoint.of(url, "work", token), self._state, self._on_events, self._outside)
         self._handler: Handler | None = None
@@ -191,6 +192,8 @@ class Worker:
                     self._cancel(lease)
                 case Answered(ref, error):
                     self._answer(ref, error)
+        if self._state.emptied and not self._stopping.is_set():
+            self.stop()
         self._note_quiet()
 
     def _start(self, lease: Lease) -> None:

@@ -91,13 +91,18 @@ class Report:
 
 
 class WorkerState(Mailbox[Event]):
-    """What one worker holds, has said and waits for. `slots` is how many handlers may run at once."""
+    """What one worker holds, has said and waits for. `slots` is how many handlers may run at once.
 
-    def __init__(self, worker: str, slots: int, criteria: Message | None = None) -> None:
+    With `until_empty` its claims do not wait: the first that finds nothing makes it `emptied`.
+    """
+
+    def __init__(self, worker: str, slots: int, criteria: Message | None = None, *, until_empty: bool = False) -> None:
         super().__init__()
+        self.emptied = False
         self._worker = worker
         self._slots = slots
-        self._claim: Message = {"waitMs": CLAIM_WAIT_MS}
+        self._until_empty = until_empty
+        self._claim: Message = {"waitMs": 0 if until_empty else CLAIM_WAIT_MS}
         if criteria is not None:
             self._claim["criteria"] = criteria
         encode({"claim": self._claim})  # Raises here rather than at the first claim.
@@ -255,6 +260,7 @@ class WorkerState(Mailbox[Event]):
 
     def _on_empty(self, message: Message, now: float) -> None:
         asked = self._claims.pop(message["ref"], -math.inf)
+        self.emptied = self._until_empty
         if now - asked < PAUSE:  # A server that stops, or does not wait: not a reason to spin.
             self._no_claim_before = now + PAUSE
         self._claim_free_slots(now)
