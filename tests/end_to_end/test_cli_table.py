@@ -28,6 +28,8 @@ TABLE: Final = {
     "pause": ["pause", "URL"],
     "unpause": ["unpause", "URL"],
     "top": ["top", "URL", "--once"],
+    "post": ["post", "URL", "1"],
+    "watch": ["watch", "URL", "FINISHED"],
     "check": ["check"],
     "token new": ["token", "new", "alice"],
     "token list": ["token", "list"],
@@ -41,6 +43,7 @@ ELSEWHERE: Final = {
     "token revoke": "tests/server/test_commands.py: its token is gone after the first time",
     "bench": "tests/end_to_end/test_bench.py: it takes seconds",
     "demo": "tests/end_to_end/test_cli_demo.py: it takes seconds",
+    "work": "tests/client/test_cli_work.py: it prints a document an attempt",
 }
 NO_JSON: Final = {"completion", "--help", "--version", "serve", "demo"}
 """What prints nothing that a program would read otherwise."""
@@ -65,7 +68,7 @@ COMMANDS: Final = commands()
 
 
 class Scene:
-    """A server with an item that waits and one that was cancelled, and the command line."""
+    """A server with an item that waits, one that was cancelled and one that finished, and the command line."""
 
     def __init__(self, run: CommandLine, places: dict[str, str], folder: Path) -> None:
         self._run = run
@@ -91,10 +94,17 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
         httpx.AsyncClient(base_url=server.base_url) as http,
         command_line(folder / "run") as run,
     ):
-        posted = await http.post("/demo/items", json=[{"item": 1}, {"item": 2}])
-        waiting, cancelled = (each["id"] for each in posted.json()["items"])
+        posted = await http.post("/demo/items", json=[{"item": 1}, {"item": 2}, {"item": 3, "priority": 1}])
+        waiting, cancelled, finished = (each["id"] for each in posted.json()["items"])
         await http.post(f"/demo/items/{cancelled}/cancel")
-        places = {"URL": f"{server.base_url}/demo", "WAITING": waiting, "CANCELLED": cancelled}
+        claimed = (await http.post("/demo/claim", json={})).json()
+        await http.post("/demo/result", json={"id": claimed["id"], "attempts": 1, "value": None})
+        places = {
+            "URL": f"{server.base_url}/demo",
+            "WAITING": waiting,
+            "CANCELLED": cancelled,
+            "FINISHED": finished,
+        }
         yield Scene(run, places, folder)
 
 
