@@ -232,6 +232,6 @@ def _environment(job: Attempt) -> Mapping[str, str]:
     return kept | {
         "LEASEWAY_ITEM_ID": job.id,
         "LEASEWAY_ATTEMPTS": str(job.attempts),
-        "LEASEWAY_CHECKPOINT": json.dumps(job.last_progress),
+        "LEASEWAY_CHECKPOINT": json.dumps(job.checkpoint),
         "LEASEWAY_META": json.dumps(job.meta),
     }

@@ -26,8 +26,8 @@ def make_worker(url: str, name: str, pace: float) -> Worker:
         numbers = wanted(item)
         if numbers is None:
             raise Permanent(REFUSED, code="no-range")
-        done = job.last_progress or {"found": 0}
-        for done in count(numbers, job.last_progress):
+        done = job.checkpoint or {"found": 0}
+        for done in count(numbers, job.checkpoint):
             job.progress(done)
             time.sleep(pace)
         return {"primes": done["found"]}
