@@ -75,8 +75,8 @@ ENDS: dict[str, tuple[str, Any, Any]] = {
     "has no socket": ("finished", 0, None),
     "is wrong": ("failed", None, {"code": "exit-65", "message": "it is no picture"}),
     "is wrong too": ("failed", None, {"code": "exit-7"}),
-    "has no luck": ("dead", None, "no space left"),
-    "dies": ("dead", None, "killed by SIGSEGV; the last that it said: it hurts"),
+    "has no luck": ("dead", None, {"message": "no space left"}),
+    "dies": ("dead", None, {"message": "killed by SIGSEGV; the last that it said: it hurts"}),
     "talks": ("failed", None, {"code": "bad-json"}),
     "talks much": ("failed", None, {"code": "too-large"}),
     "reports rubbish": ("finished", 1, None),
@@ -95,10 +95,7 @@ async def test_what_a_program_says_is_what_becomes_of_its_item(tmp_path: Path) -
         for item, (status, result, error) in ENDS.items():
             view = views[item]
             assert (view["status"], view["result"]) == (status, result), item
-            if isinstance(error, str):
-                assert view["error"]["message"].endswith(error)
-            else:
-                assert (error or {}).items() <= (view["error"] or {}).items(), item
+            assert (error or {}).items() <= (view["error"] or {}).items(), item
             assert f"{ids[item]}  | attempt 1 of {ids[item]}\n" in told.err
         assert views["finishes"]["progress"] == {"percent": 99}
         assert "is not JSON" in views["talks"]["error"]["message"]
@@ -260,7 +257,7 @@ async def test_a_worker_that_is_killed_takes_its_programs_along(tmp_path: Path, 
                 running.signal(signal.SIGKILL)
             else:
                 running.signal(signal.SIGINT)
-                await running.says("stopping: 1 may go on for 30 s; a second Ctrl-C ends it at once")
+                await running.says("no new items; handlers that run: 1, with 30 s to end")
                 running.signal(signal.SIGTERM)
             assert await asyncio.wait_for(running.process.wait(), PATIENCE) < 0
             await asyncio.wait_for(asyncio.gather(*ends), PATIENCE)

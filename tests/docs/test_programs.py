@@ -19,7 +19,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_names_are_those_that_a_program_gets() -> None:
-    job: Any = SimpleNamespace(id="a", attempts=1, last_progress=None, checkpoint=None, meta=None)
+    job: Any = SimpleNamespace(id="a", attempts=1, checkpoint=None, meta=None)
     given = {name for name in program._environment(job) if name.startswith("LEASEWAY_")}
     assert set(re.findall(r"^\| `(LEASEWAY_\w+)`", PAGE, re.MULTILINE)) == given
 

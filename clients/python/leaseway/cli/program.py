@@ -24,7 +24,7 @@ import orjson
 from leaseway.attempt import Attempt
 from leaseway.cli.child import Child, lines
 from leaseway.cli.guardian import Guardian
-from leaseway.errors import HandlerSignal, LeaseLost, Permanent, Rejected, Release
+from leaseway.errors import LeaseLost, Permanent, Rejected, Release, Retry
 
 EX_DATAERR: Final = 65
 """The exit status that says: this item can never succeed. It is sysexits.h's word for wrong input."""
@@ -41,10 +41,6 @@ _HEAD: Final = 1_024
 
 Say = Callable[[str, str], None]
 """`(id, text)`."""
-
-
-class ProgramFailed(HandlerSignal):
-    """The program ended with a status that says: try again."""
 
 
 class NotStarted(Release):
@@ -69,7 +65,7 @@ class Program:
     async def run(self, item: Any, job: Attempt) -> Any:
         """Runs it once. Gives the result. It is gone then, in any case.
 
-        Raises `Permanent`, `ProgramFailed`, and `NotStarted`.
+        Raises `Permanent`, `Retry`, and `NotStarted`.
         """
         child = self._start(item, job)
         attended = asyncio.create_task(self._attend(child, job))
@@ -109,12 +105,12 @@ class Program:
             raise self._fault(status, heard.last_line)
         return heard.result()
 
-    def _fault(self, status: int, last_line: str) -> Permanent | ProgramFailed:
+    def _fault(self, status: int, last_line: str) -> Permanent | Retry:
         if status < 0:  # What it said last was before it knew.
             said = f"; the last that it said: {last_line}" if last_line else ""
-            return ProgramFailed(f"killed by {signal.Signals(-status).name}{said}")
+            return Retry(f"killed by {signal.Signals(-status).name}{said}")
         told = last_line or f"exit status {status}"
-        return Permanent(told, code=f"exit-{status}") if status in self.permanent else ProgramFailed(told)
+        return Permanent(told, code=f"exit-{status}") if status in self.permanent else Retry(told)
 
 
 def words_of(command: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -88,7 +88,7 @@ def work(
     with Guardian() as guardian, ThreadPoolExecutor(concurrency, thread_name_prefix="leaseway-wait") as waiting:
         runs = Program(program, permanent_exit | {EX_DATAERR}, kill_after / 1000, guardian, waiting, told.say)
         try:
-            worker = _Worker(
+            worker = Worker(
                 remote.url,
                 token=token,
                 criteria=criteria,
@@ -101,23 +101,10 @@ def work(
             raise click.UsageError(str(error)) from None
         worker.handler(told.telling(runs))
         told.on_unwritten = worker.stop
-        if not drain:
-            worker.told_stop = lambda: told.stops(grace / 1000)
         _work(worker, told)
     told.sum_up()
     if told.unwritten is not None:
         raise told.unwritten
-
-
-class _Worker(Worker):
-    """A worker that says when it was told to stop."""
-
-    told_stop: Callable[[], None] = staticmethod(lambda: None)
-
-    def stop(self) -> None:
-        """As any worker does."""
-        super().stop()
-        self.told_stop()
 
 
 def _check(remote: Remote, *, patient: bool) -> None:

@@ -12,10 +12,10 @@ import click
 
 from leaseway.attempt import Attempt
 from leaseway.cli.options import print_json
-from leaseway.cli.program import NotStarted, Program, ProgramFailed
+from leaseway.cli.program import NotStarted, Program
 from leaseway.cli.remote import printable
 from leaseway.cli.terminal import console, on_terminal
-from leaseway.errors import Permanent
+from leaseway.errors import Permanent, Retry
 
 _ENDS: Final = {
     "result": ("results", "green"),
@@ -25,7 +25,7 @@ _ENDS: Final = {
     "stopped": ("stopped", "yellow"),
 }
 """How attempts end, how they are counted, and how that looks on a terminal."""
-_END_OF: Final[dict[type[Exception], str]] = {Permanent: "failed", ProgramFailed: "retry", NotStarted: "released"}
+_END_OF: Final[dict[type[Exception], str]] = {Permanent: "failed", Retry: "retry", NotStarted: "released"}
 
 
 class Told:
@@ -41,7 +41,6 @@ class Told:
         self._as_json = as_json
         self._console = console(errors=True) if on_terminal(errors=True) else None
         self._ends: Counter[str] = Counter()
-        self._running = 0
 
     def telling(self, program: Program) -> Any:
         """The handler: the program, and a line when it begins and when it ends."""
@@ -52,7 +51,7 @@ class Told:
             end, why = "stopped", ""
             try:
                 result = await program.run(item, job)
-            except (Permanent, ProgramFailed, NotStarted) as fault:
+            except (Permanent, Retry, NotStarted) as fault:
                 end, why = _END_OF[type(fault)], str(fault)
                 raise
             else:
@@ -66,11 +65,6 @@ class Told:
     def say(self, item_id: str, text: str) -> None:
         """What a program says, or something of what it says."""
         self.line(f"{item_id}  {text}", "dim")
-
-    def stops(self, grace: float) -> None:
-        """What the worker does now that it was told to stop."""
-        if self._running:
-            self.line(f"stopping: {self._running:,} may go on for {grace:g} s; a second Ctrl-C ends it at once")
 
     def sum_up(self) -> None:
         """How often which end."""
@@ -87,11 +81,9 @@ class Told:
                 self._console.print(shown, style=style, soft_wrap=True)
 
     def _began(self, job: Attempt) -> None:
-        self._running += 1
         self.line(f"{job.id}  begins" + (f", attempt {job.attempts}" if job.attempts > 1 else ""))
 
     def _ended(self, job: Attempt, end: str, why: str, seconds: float) -> None:
-        self._running -= 1
         self._ends[end] += 1
         if self._as_json:
             told = {"id": job.id, "attempts": job.attempts, "end": end, "error": why or None}
