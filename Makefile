@@ -2,7 +2,7 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint sentences bench backlogs campaign-kill browser
+.PHONY: help demo test lint sentences bench backlogs campaign-kill campaign-bulk browser
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -43,13 +43,16 @@ sentences: $(INSTALLED) ## the sentences of PROTOCOL.md and the tests that carry
 	@$(RUN)/python tests/protocol/sentences.py $(ARGS)
 
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
-	$(RUN)/python tests/benchmarks/whole_way.py $(ARGS)
+	@$(RUN)/leaseway bench $(ARGS)
 
 backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lists, why, measured on this machine
 	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)
 
 campaign-kill: $(INSTALLED) ## 1,000 times kill -9 of a working server, and what was lost: nothing, or this fails
 	$(RUN)/python tests/chaos/kill_loop.py --rounds 1000 $(ARGS)
+
+campaign-bulk: $(INSTALLED) ## a million lines posted by a command that is killed 5 times: each is there once, or this fails
+	$(RUN)/python tests/chaos/bulk_loop.py $(ARGS)
 
 $(INSTALLED): pyproject.toml
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer with venv is needed (Debian: apt-get install python3-venv)'; exit 1; }

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NoReturn, get_args
@@ -22,15 +22,15 @@ from leaseway_server.config import (
     QUEUE_NAME_RULE,
     Config,
     ConfigRefused,
-    QueueConfig,
-    ServerConfig,
     load_config,
 )
 from leaseway_server.config.table import unknown
-from leaseway_server.config.values import Wrong, span, spell
-from leaseway_server.core.access import RIGHTS, Grant, Right, Token
+from leaseway_server.config.values import Wrong, span
+from leaseway_server.core.access import RIGHTS, Right, Token
 from leaseway_server.core.errors import StoreError
 from leaseway_server.core.members import is_name
+from leaseway_server.described import as_json as described_as_json
+from leaseway_server.described import in_lines
 from leaseway_server.log import LogFormat
 from leaseway_server.store.access import AccessStore
 from leaseway_server.store.sqlite.backup import back_up
@@ -87,7 +87,13 @@ def serve(
 ) -> None:
     """Run the server.
 
-    Without a configuration it serves one open queue, demo, to this machine only. On SIGHUP it reads its file anew.
+    Without a configuration it serves one open queue, demo, to this machine only. On SIGHUP it reads its file anew. It
+    prints nothing; its log goes to standard error.
+
+    \b
+    Examples:
+      leaseway serve
+      leaseway serve --config leaseway.toml --log json
     """
     with _faults_told():
         config = load_config(
@@ -109,23 +115,38 @@ def serve(
 @click.argument("named", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @_config_option
 @_open_option
-def check(named: Path | None, file: Path | None, open_to_the_network: bool) -> None:
+@_json_option
+def check(named: Path | None, file: Path | None, open_to_the_network: bool, as_json: bool) -> None:
     """Check a configuration, without starting.
 
     Says what serve would make of it, or all that is wrong with it. FILE is the same as --config FILE.
+
+    \b
+    Example:
+      leaseway check leaseway.toml
     """
     if named and file and named != file:
         raise click.UsageError(f"FILE is {named}, but --config says {file}: say one of them")
-    config = _load(named or file, open_to_the_network=open_to_the_network)
-    click.echo(f"{config.file} is fine." if config.file else "There is no leaseway.toml here. This is the default:")
-    click.echo(_describe_server(config.server))
-    for queue in config.queues.values():
-        click.echo(_describe(queue))
+    try:
+        config = load_config(named or file, environ=os.environ, open_to_the_network=open_to_the_network)
+    except ConfigRefused as refused:
+        if as_json:
+            _print_json({"file": str(named or file or "") or None, "faults": [asdict(each) for each in refused.faults]})
+        _fail(str(refused), WRONG_USAGE)
+    if as_json:
+        _print_json(described_as_json(config))
+    else:
+        click.echo(in_lines(config))
 
 
 @click.group()
 def token() -> None:
-    """Make, list and revoke tokens, also while the server runs."""
+    """Make, list and revoke tokens, also while the server runs.
+
+    \b
+    Example:
+      leaseway token new alice --queue resize --expires 30d
+    """
 
 
 @token.command("new")
@@ -149,8 +170,12 @@ def new_token(
 
     It has the rights that the configuration gives to USER, or fewer where options narrow it. Only the token itself is
     written to the standard output.
+
+    \b
+    Example:
+      leaseway token new box --queue resize --right work
     """
-    config = _load(file, store=store)
+    config = _load(file, store)
     _check_names(config, user, queues)
     now = _now()
     expires_at = now + lifetime if lifetime else 0
@@ -170,8 +195,13 @@ def new_token(
 @_config_option
 @_store_option
 def list_tokens(as_json: bool, file: Path | None, store: str | None) -> None:
-    """List the tokens that were not revoked: their ids, never what they are."""
-    with _tokens(_load(file, store=store)) as tokens:
+    """List the tokens that were not revoked: their ids, never what they are.
+
+    \b
+    Example:
+      leaseway token list --json
+    """
+    with _tokens(_load(file, store)) as tokens:
         found = tokens.all()
     if as_json:
         _print_json([_public(each) for each in found])
@@ -184,15 +214,25 @@ def list_tokens(as_json: bool, file: Path | None, store: str | None) -> None:
 
 @token.command("revoke")
 @click.argument("token_id", metavar="ID")
+@_json_option
 @_config_option
 @_store_option
-def revoke_token(token_id: str, file: Path | None, store: str | None) -> None:
-    """Revoke the token with this ID (see token list). A running server obeys within seconds."""
-    with _tokens(_load(file, store=store)) as tokens:
+def revoke_token(token_id: str, as_json: bool, file: Path | None, store: str | None) -> None:
+    """Revoke the token with this ID (see token list).
+
+    A running server obeys within seconds.
+
+    \b
+    Example:
+      leaseway token revoke 5f0c7e9a
+    """
+    with _tokens(_load(file, store)) as tokens:
         revoked = tokens.revoke(token_id)
     if not revoked:
         # What was typed is not repeated: it may be a token instead of its id.
         _fail(f"Error: no token in {tokens.path} has this id; leaseway token list shows them.", ENDED_BADLY)
+    if as_json:
+        _print_json({"id": token_id, "revoked": True})
     click.echo(f"Token {token_id} is revoked.", err=True)
 
 
@@ -206,8 +246,12 @@ def backup(folder: Path, as_json: bool, file: Path | None, store: str | None) ->
 
     FOLDER is made, or must be empty. Each queue's file is copied as it stood at one moment, and so are the tokens.
     What was acknowledged before is in the copy.
+
+    \b
+    Example:
+      leaseway backup /var/backups/leaseway/today
     """
-    data = _load(file, store=store).server.data
+    data = _load(file, store).server.data
     try:
         done = back_up(data, folder)
     except FileExistsError as error:
@@ -227,9 +271,9 @@ def backup(folder: Path, as_json: bool, file: Path | None, store: str | None) ->
 # ── What was asked ──
 
 
-def _load(file: Path | None, *, store: str | None = None, open_to_the_network: bool = True) -> Config:
+def _load(file: Path | None, store: str | None) -> Config:
     with _faults_told():
-        return load_config(file, environ=os.environ, store=store, open_to_the_network=open_to_the_network)
+        return load_config(file, environ=os.environ, store=store, open_to_the_network=True)
 
 
 @contextmanager
@@ -276,37 +320,6 @@ def _fail(message: str, status: int) -> NoReturn:
 
 
 # ── What is said ──
-
-
-def _describe_server(server: ServerConfig) -> str:
-    pages = ", ".join(["its own", *sorted(server.allowed_origins)])
-    return (
-        f"Listens on {server.host} port {server.port}, data in {server.data}.\n"
-        f"Pages that may use it: {pages}. Administrators: {', '.join(sorted(server.admins)) or 'none'}."
-    )
-
-
-def _describe(config: QueueConfig) -> str:
-    queue, policy = config.queue, config.queue.policy
-    schemas = [kind for kind, document in queue.schemas.documents().items() if document is not None]
-    progress = f", progress within {spell(policy.progress_by)}" if policy.progress_by else ""
-    delays = ", ".join(map(spell, policy.backoff.delays))
-    own = "; a user sees what it posted" if queue.own_only else ""
-    return (
-        f"Queue {queue.name}\n"
-        f"  rights   {'; '.join(f'{right}: {_whom(config.grants.to(right))}' for right in RIGHTS)}{own}\n"
-        f"  schemas  {', '.join(schemas) or 'none: anything is taken'}\n"
-        f"  pending  at most {queue.max_pending:,}\n"
-        f"  lease    {spell(policy.lease)}{progress}\n"
-        f"  retry    {policy.max_attempts} attempts, after {delays}; {policy.max_losses} losses\n"
-        f"  keep     {', '.join(f'{of.name} {spell(getattr(queue.keep, of.name))}' for of in fields(queue.keep))}"
-    )
-
-
-def _whom(grant: Grant) -> str:
-    if isinstance(grant, frozenset):
-        return ", ".join(sorted(grant)) or "nobody"
-    return {"open": "anyone", "users": "any user"}[grant]
 
 
 def _introduce(made: Token, now: int) -> str:

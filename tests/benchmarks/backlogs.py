@@ -25,7 +25,7 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This is started as a script.
 
-from benchmarks.whole_way import pin, process
+from leaseway_server.bench.process import make_way, serving
 from leaseway_server.config import load_config
 from leaseway_server.core.jsontext import write
 from leaseway_server.core.lifecycle import create
@@ -214,8 +214,8 @@ async def pruned(config: Path) -> list[Figure]:
     """How long it takes until all that has ended is pruned, and what claims feel of that."""
     brief = ", ".join(f'{kind} = "1s"' for kind in ("fetched", "finished", "failed", "dead", "cancelled", "expired"))
     configure(config.parent, f"keep = {{ {brief} }}\n")
-    async with process("-m", "leaseway_server", "--config", str(config), "--log", "terminal") as (_pid, address):
-        line = await Line.to(address)
+    async with serving("leaseway_server", "--config", str(config), "--log", "terminal") as server:
+        line = await Line.to(server.ws_url)
         before = ended = await _ended(line)
         started = time.perf_counter()
         felt: list[float] = []
@@ -237,12 +237,14 @@ async def main(count: int) -> tuple[float, list[Figure]]:
         config = configure(Path(folder))
         print(f"writing {3 * count:,} items …", file=sys.stderr)
         await asyncio.to_thread(fill, load_config(config).server.data / "bench.db", count)
-        pin(1)
+        make_way()
         started = time.perf_counter()
-        async with process("-m", "leaseway_server", "--config", str(config), "--log", "terminal") as (_pid, address):
+        async with serving("leaseway_server", "--config", str(config), "--log", "terminal") as server:
             start = time.perf_counter() - started
-            figures = await looked_at(await Line.to(address))
-            figures += await claimed(await Line.to(address), await Line.to(address))  # One that idles is closed.
+            figures = await looked_at(await Line.to(server.ws_url))
+            figures += await claimed(
+                await Line.to(server.ws_url), await Line.to(server.ws_url)
+            )  # One that idles is closed.
         return start, [*figures, *await pruned(config)]
 
 

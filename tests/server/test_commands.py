@@ -184,6 +184,41 @@ def test_check_says_what_was_read(here: Path) -> None:
     ]
 
 
+def test_check_tells_programs_the_same(here: Path) -> None:
+    (here / "x.toml").write_text("""
+        [server]
+        admins = ["zoe", "root"]
+        [queues.mail]
+        visibility = "own"
+        progress_by = "10m"
+        access = { post = ["alice"], work = ["van", "box"] }
+    """)
+    told = json.loads(call(check, "x.toml", "--json").stdout)
+    (queue,) = told.pop("queues")
+    assert told == {
+        "file": "x.toml",
+        "faults": [],
+        "listen": "127.0.0.1:8787",
+        "data": "leaseway-data",
+        "allowedOrigins": [],
+        "admins": ["root", "zoe"],
+    }
+    assert queue["access"] == {"post": ["alice"], "fetch": "users", "work": ["box", "van"], "admin": []}
+    assert (queue["queue"], queue["visibility"], queue["schemas"]) == ("mail", "own", [])
+    assert (queue["leaseMs"], queue["progressByMs"], queue["delaysMs"][0]) == (300_000, 600_000, 30_000)
+    assert (queue["maxAttempts"], queue["maxLosses"], queue["keepMs"]["dead"]) == (5, 5, 90 * DAY)
+    default = json.loads(call(check, "--json").stdout)
+    assert (default["file"], [each["progressByMs"] for each in default["queues"]]) == (None, [None])
+
+
+def test_check_tells_programs_what_is_wrong(here: Path) -> None:
+    (here / "x.toml").write_text("[server]\nlissen = 1\n[queues.mail]")
+    result = call(check, "x.toml", "--json")
+    fault = {"file": "x.toml", "key": "server.lissen", "message": 'unknown key; did you mean "listen"?'}
+    assert (result.exit_code, json.loads(result.stdout)) == (2, {"file": "x.toml", "faults": [fault]})
+    assert result.stderr.startswith("x.toml: server.lissen: ")
+
+
 def test_check_without_a_file_tells_the_default() -> None:
     result = call(check)
     assert result.exit_code == 0
@@ -340,6 +375,8 @@ def test_a_revoked_token_is_gone() -> None:
     (first, _), (second, _) = new("alice"), new("bob")
     result = call(token, "revoke", str(first["id"]))
     assert (result.exit_code, result.output) == (0, f"Token {first['id']} is revoked.\n")
+    other = str(new("alice")[0]["id"])
+    assert json.loads(call(token, "revoke", other, "--json").stdout) == {"id": other, "revoked": True}
     assert [known["id"] for known in listed()] == [second["id"]]
 
 

@@ -13,7 +13,7 @@ from leaseway_server.core.errors import LeasewayError, Refused
 from leaseway_server.core.lifecycle import create
 from leaseway_server.core.model import Item, NewItem
 from leaseway_server.runtime.submission import nobody
-from leaseway_server.web import metrics as metrics_module
+from leaseway_server.web import oldest as oldest_module
 from leaseway_server.web.meters import Histogram, Talk, Traffic, TurnMeter
 from support.logged import logged
 from support.matrix import LIMITS, NONE, Cast, Line, bearer, rows
@@ -338,11 +338,13 @@ async def test_servers_in_one_process_know_nothing_of_each_other(tmp_path: Path)
 # ── In trouble ──
 
 
+@pytest.mark.protocol("5.120")
 async def test_an_engine_that_is_stuck_does_not_keep_the_rest_from_being_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics_module, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(oldest_module, "PATIENCE_SECONDS", 0.01)
     async with desk(tmp_path) as at:
+        await at.ask("POST", "/items", {"item": 1})
         engine = at.server.engine("demo")
         submit = engine.submit
 
@@ -354,6 +356,8 @@ async def test_an_engine_that_is_stuck_does_not_keep_the_rest_from_being_told(
         samples = await at.samples()
         assert ("leaseway_oldest_ready_seconds", "demo") not in samples
         assert samples["leaseway_writable", "demo"] == 1
+        facts = (await at.ask("GET", "")).json
+        assert (facts["oldestReadyAt"], facts["counts"]["pending"]) == (None, 1)
 
 
 async def test_an_engine_that_fails_at_it_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ async def test_the_facts_are_those_of_the_configuration(tmp_path: Path) -> None:
             "queue": "resize",
             "paused": False,
             "counts": dict.fromkeys(("pending", "processing", "finished", "failed", "dead", "cancelled", "expired"), 0),
+            "oldestReadyAt": None,
             "rights": ["post", "fetch", "work", "admin"],
             "leaseMs": 90_000,
             "limits": {
@@ -49,6 +50,28 @@ async def test_the_facts_are_those_of_the_configuration(tmp_path: Path) -> None:
             assert (await line.ask("GET", f"/resize/schemas/{kind}.json")).json == example("resize", kind)
         head = await line.ask("HEAD", "/resize")
         assert (head.status, head.body) == (200, b"")
+
+
+@pytest.mark.protocol("5.119", "5.120")
+async def test_the_oldest_that_is_ready(tmp_path: Path) -> None:
+    async with running_server(tmp_path) as server, Line(server.base_url) as line:
+
+        async def post(**options: Any) -> dict[str, Any]:
+            answer = await line.ask("POST", "/demo/items", body={"item": 1, **options})
+            return dict(answer.json)
+
+        async def oldest() -> Any:
+            answer = await line.ask("GET", "/demo")
+            check_http("queue", answer.json)
+            return answer.json["oldestReadyAt"]
+
+        await post(delayMs=3_600_000)
+        assert await oldest() is None, "what is not due is not ready"
+        first, _ = await post(), await post(priority=9)
+        assert await oldest() == first["dueAt"], "whatever its priority"
+        for _ in range(2):
+            await line.ask("POST", "/demo/claim", body={})
+        assert await oldest() is None, "what is held does not wait"
 
 
 @pytest.mark.protocol("5.115")

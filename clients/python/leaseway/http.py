@@ -23,7 +23,17 @@ Json = Any
 TIMEOUT: Final = 30.0
 """Seconds that the server may be silent."""
 _QUEUE: Final = re.compile(r"(/[!-.0-~]+)*/[a-z0-9][a-z0-9_-]{0,62}/?")
+_GATEWAY: Final = frozenset({502, 503, 504})
+"""What a proxy answers whose server is away."""
 _PORTS: Final = {"http": 80, "https": 443}
+
+
+class Unanswered(ConnectionLost):
+    """It was said, and no answer came: it may have been done or not."""
+
+
+class Untrusted(ConnectionLost):
+    """Who answers there is not who was to answer, or no Leaseway: to wait will not mend it."""
 
 
 class Refusal(Exception):
@@ -50,9 +60,10 @@ class Remote:
 
     given_as: ClassVar[str] = "token="
     """Where a user is told to put the token."""
+    paths: ClassVar[re.Pattern[str]] = _QUEUE
 
     def __init__(self, url: str, token: str | None) -> None:
-        parts = _parts(url, self.given_as)
+        parts = _parts(url, self.given_as, self.paths)
         if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
             raise ValueError("a token is printable ASCII without spaces")
         self.site = f"{parts.scheme}://{parts.netloc}"
@@ -60,6 +71,12 @@ class Remote:
         self._headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._parts = parts
         self._connection: HTTPConnection | None = None
+        self._heard = False
+
+    @property
+    def url(self) -> str:
+        """The address, with http or https."""
+        return f"{self.site}{self._path}"
 
     @property
     def name(self) -> str:
@@ -75,45 +92,60 @@ class Remote:
         """The answer to a GET of `/queue/path`: an object with this member, or it is none of our server's."""
         return self.ask("GET", f"{path}?{urlencode(query)}" if query else path, wanted)
 
-    def post(self, path: str, wanted: str) -> Json:
-        """The answer to a POST to `/queue/path` that says no more than its path; `wanted` as in `get`."""
-        return self.ask("POST", path, wanted)
+    def post(self, path: str, wanted: str, body: bytes = b"{}", kind: str = "application/json") -> Json:
+        """The answer to a POST of this body to `/queue/path`; `wanted` as in `get`."""
+        return self.ask("POST", path, wanted, body, kind)
 
-    def ask(self, method: str, path: str, wanted: str) -> Json:
+    def ask(self, method: str, path: str, wanted: str, body: bytes | None = None, kind: str = "") -> Json:
         """The answer to a request of `/queue/path`, or of the queue itself where the path is empty."""
-        status, content = self._exchange(method, f"{self._path}/{path}".rstrip("/"))
+        status, content = self._exchange(method, f"{self._path}/{path}".rstrip("/"), body, kind)
         value = _object(content)
-        if status == 200 and wanted in value:
+        if status in (200, 201) and wanted in value:
             return value
         raise self._no_answer(status, value)
 
-    def _exchange(self, method: str, target: str) -> tuple[int, bytes]:
+    def _exchange(self, method: str, target: str, body: bytes | None, kind: str) -> tuple[int, bytes]:
         """The status and content of an answer. A connection that was idle may be closed by now: a GET is said again."""
         from http.client import HTTPException  # Loaded here, so that an import of ours stays quick.
 
-        may_repeat = method == "GET" and self._connection is not None
+        headers = self._headers | ({"Content-Type": kind} if kind else {})
+        may_repeat = method == "GET" and self._heard
         while True:
+            connection = self._connected()
             try:
-                return self._request(method, target)
+                connection.request(method, target, body, headers)
+                answer = connection.getresponse()
+                content = answer.read()
             except (OSError, HTTPException) as error:
                 self.close()
                 if not (may_repeat and isinstance(error, ConnectionError)):
-                    raise ConnectionLost(f"cannot reach {self.site}: {_hindrance(error)}") from None
+                    raise Unanswered(self._hindered(error)) from None
                 may_repeat = False
+            else:
+                self._heard = True
+                return answer.status, content
 
-    def _request(self, method: str, target: str) -> tuple[int, bytes]:
-        body = b"{}" if method == "POST" else None
-        headers = self._headers | ({"Content-Type": "application/json"} if body else {})
+    def _connected(self) -> HTTPConnection:
+        """The open connection. What fails here was never said."""
         self._connection = self._connection or _connection(self._parts)
-        self._connection.request(method, target, body, headers)
-        answer = self._connection.getresponse()
-        return answer.status, answer.read()
+        if self._connection.sock is None:
+            try:
+                self._connection.connect()
+            except OSError as error:
+                self.close()
+                kind = Untrusted if isinstance(error, ssl.SSLError) else ConnectionLost
+                raise kind(self._hindered(error)) from None
+        return self._connection
+
+    def _hindered(self, error: Exception) -> str:
+        return f"cannot reach {self.site}: {_hindrance(error, heard=self._heard)}"
 
     def _no_answer(self, status: int, value: dict[str, Json]) -> ConnectionLost | Refusal:
         if 300 <= status < 400:
-            return ConnectionLost(f"{self.site} sends elsewhere (status {status}); give the address it leads to")
+            return Untrusted(f"{self.site} sends elsewhere (status {status}); give the address it leads to")
         if status < 400 or not isinstance(value.get("code"), str):
-            return ConnectionLost(f"what answers at {self.site} is no Leaseway server (status {status})")
+            kind = ConnectionLost if status in _GATEWAY else Untrusted
+            return kind(f"what answers at {self.site} is no Leaseway server (status {status})")
         tokenless = "Authorization" not in self._headers
         message = f"{_told(value)}{self._doubt(status)}"
         return Refusal(status, value["code"], message, _places(value), tokenless=tokenless)
@@ -139,7 +171,7 @@ def _object(content: bytes) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def _parts(url: str, given_as: str) -> SplitResult:
+def _parts(url: str, given_as: str, paths: re.Pattern[str]) -> SplitResult:
     """The parts of a queue's address. What was given is not repeated: it may hold a secret."""
     try:
         parts = urlsplit(url)
@@ -148,7 +180,7 @@ def _parts(url: str, given_as: str) -> SplitResult:
         known = False
     if known:
         parts = parts._replace(scheme={"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme))
-    if not known or parts.scheme not in _PORTS or not _QUEUE.fullmatch(parts.path):
+    if not known or parts.scheme not in _PORTS or not paths.fullmatch(parts.path):
         raise ValueError("a queue's address is such as https://task.example.com/resize")
     if parts.query or parts.fragment or parts.username or parts.password:
         raise ValueError(f"a queue's address holds no query, fragment or user; give the token as {given_as}")
@@ -170,10 +202,13 @@ def _connection(parts: SplitResult) -> HTTPConnection:
     return HTTPConnection(parts.hostname, port, timeout=TIMEOUT)
 
 
-def _hindrance(error: Exception) -> str:
+def _hindrance(error: Exception, *, heard: bool) -> str:
+    """In words. `heard` is whether it has answered before, and so does speak HTTP."""
     from http.client import HTTPException
 
     match error:
+        case ConnectionError() if heard and not isinstance(error, ConnectionRefusedError):
+            return "the connection was lost"
         case TimeoutError():
             return f"no answer within {TIMEOUT:.0f} s"
         case ConnectionRefusedError():
@@ -191,7 +226,9 @@ def _told(problem: dict[str, Json]) -> str:
     """What a problem document says (RFC 9457): where a schema or an option refused, each place."""
     detail = printable(str(problem.get("detail") or problem.get("title") or problem["code"]))
     texts = [printable(f"{error['path']}: {error.get('message', '')}") for error in _places(problem)]
-    return "; ".join([detail, *(text for text in texts if text not in detail)])
+    return "; ".join(
+        texts if texts and detail in texts[0] else [detail, *(text for text in texts if text not in detail)]
+    )
 
 
 def _places(problem: dict[str, Json]) -> list[dict[str, Json]]:

@@ -16,15 +16,13 @@ from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leaseway_server.core.commands import Oldest, WaitsSince
 from leaseway_server.core.model import TERMINAL
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.web.auth import admit_operator
 from leaseway_server.web.meters import Cause, Door, Histogram, Talk, Traffic, TurnMeter
+from leaseway_server.web.oldest import waits_since
 from leaseway_server.web.site import ServedQueue, Site
 
-PATIENCE_SECONDS: Final = 1.0
-"""So long an engine has to say who waits longest. One whose disk is stuck is not waited for: the rest is told."""
 SOCKETS: Final[tuple[Door, ...]] = ("work", "monitor")
 Labelled: TypeAlias = tuple[tuple[str, ...], float]
 """The values of the labels, and the number."""
@@ -42,12 +40,8 @@ async def metrics(request: Request) -> Response:
 
 async def _oldest(engine: Engine) -> float | None:
     """The seconds that the item is ready that is so longest; 0 where none is, None where it cannot be had."""
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            found = await engine.ask(Oldest())
-    except TimeoutError:
-        return None
-    if not isinstance(found, WaitsSince):
+    found = await waits_since(engine)
+    if found is None:
         return None
     return max(0, found.now - found.at) / 1000 if found.at else 0.0
 

@@ -13,6 +13,7 @@ from leaseway_server.core.commands import Pause, Paused
 from leaseway_server.core.errors import NotFound
 from leaseway_server.core.queue import QUEUE_NAME, Queue
 from leaseway_server.web.auth import admit, identify
+from leaseway_server.web.oldest import waits_since
 from leaseway_server.web.requests import json_response, succeeded
 from leaseway_server.web.site import Site
 
@@ -23,15 +24,18 @@ KINDS: Final = ("item", "progress", "result")
 
 
 async def get_queue(request: Request) -> Response:
-    """`GET /<queue>`: name, pause, counts, rights, limits, schemas."""
+    """`GET /<queue>`: name, pause, counts, since when the oldest is ready, rights, limits, schemas."""
     if not QUEUE_NAME.fullmatch(request.path_params["queue"]):
         raise HTTPException(404)  # It is no queue's path at all.
     caller = admit(request.app.state.site, request.scope, "fetch")
     queue, engine = caller.served.queue, caller.served.engine
+    shows_all = queue.shows_all(caller.rights)
+    oldest = await waits_since(engine) if shows_all else None
     facts = {
         "queue": queue.name,
         "paused": engine.paused,
-        "counts": engine.tally.counts if queue.shows_all(caller.rights) else None,
+        "counts": engine.tally.counts if shows_all else None,
+        "oldestReadyAt": (oldest.at if oldest else 0) or None,
         "rights": _in_order(caller.rights),
         "leaseMs": queue.policy.lease,
         "limits": _limits(queue),

@@ -1,19 +1,26 @@
 """The command line: `leaseway`, whose commands are found through the entry-point group `leaseway.commands`.
 
-Holds no command of its own, and stands in for those whose dependencies are not installed, so that the base
-install works without the server's.
+Holds no command of its own. It stands in for those whose dependencies are not installed, so that the base install
+works without the server's, and ends in order where the output cannot be written.
 """
 
 from __future__ import annotations
 
+import difflib
+import errno
 import io
+import os
 import sys
+from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
-from typing import NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 
 GROUP = "leaseway.commands"
+ENDED_BADLY: Final = 1
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What writing meets on a disk that is full or broken. Of a pipe that was closed click takes care: status 1."""
 
 
 class _Commands(click.Group):
@@ -28,6 +35,34 @@ class _Commands(click.Group):
         for found in entry_points(group=GROUP, name=cmd_name):
             return _load(found)
         return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, and for a name that there is not, the one that is most like it."""
+        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
+            for close in difflib.get_close_matches(args[0], self.list_commands(ctx), 1):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {close!r}?")
+        return super().resolve_command(ctx, args)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs a command. Where its output cannot be written, says so in a line and ends with status 1."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            _give_up_writing(error)
+
+
+def _give_up_writing(error: OSError) -> NoReturn:
+    """What is still in a buffer goes nowhere, or Python would try it again at its end, and complain."""
+    with suppress(OSError):
+        click.echo(f"Error: cannot write the output: {error.strerror}", err=True)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    raise SystemExit(ENDED_BADLY)
 
 
 def _load(found: EntryPoint) -> click.Command:
@@ -57,7 +92,11 @@ def _missing(name: str, module: str) -> click.Command:
 @click.group(cls=_Commands)
 @click.version_option(package_name="leaseway")
 def main() -> None:
-    """A work queue that speaks WebSocket."""
+    """A work queue that speaks WebSocket.
+
+    Each command has its own --help. Exit status: 0 done, 1 it ended badly, 2 wrong usage, 3 cannot reach the server or
+    not allowed.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # What others wrote may not fit into a terminal's encoding.

@@ -42,6 +42,10 @@ def items(
     """List the items of a queue, newest first.
 
     URL is the queue's address, such as https://task.example.com/resize; without it, LEASEWAY_URL is.
+
+    \b
+    Example:
+      leaseway items https://task.example.com/resize --status dead --limit 20
     """
     remote = only_queue_of(words, token)
     asked = {"status": status, "label": label, "postedBy": posted_by, "key": key}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,6 +12,8 @@ import click
 
 from leaseway.cli.remote import Remote
 
+INTERRUPTED: Final = 130
+"""The exit status of what was ended by Ctrl-C, as shells have it."""
 _ID: Final = re.compile("[0-9a-f]{16}")
 
 token_option = click.option(
@@ -59,8 +60,3 @@ def items_of(words: Sequence[str], token: str | None) -> tuple[Remote, list[str]
 def print_json(value: Any) -> None:
     """One document on one line, in ASCII: nothing in it moves the cursor of a terminal."""
     click.echo(json.dumps(value))
-
-
-def on_terminal() -> bool:
-    """Whether people read the standard output."""
-    return sys.stdout.isatty()

@@ -6,6 +6,7 @@ cannot be reached, or does not allow it. How a queue is asked is `leaseway/http.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Final
 
 import click
@@ -14,7 +15,10 @@ from leaseway import http
 from leaseway.errors import ConnectionLost
 from leaseway.http import Json, Refusal, printable
 
-__all__ = ["AskedWrongly", "CannotReach", "Json", "NotDone", "Remote", "printable"]
+__all__ = [
+    "AskedWrongly", "CannotReach", "Declined", "Full", "Json", "NotAllowed", "NotDone", "NotNow", "Remote",
+    "Unanswered", "printable",
+]  # fmt: skip
 
 _WRONG: Final = frozenset({400, 413, 415, 422})
 _UNDONE: Final = frozenset({404, 409})
@@ -26,20 +30,44 @@ class CannotReach(click.ClickException):
     exit_code = 3
 
 
-class NotDone(click.ClickException):
-    """The server understood and allows it, and yet it cannot be done: the item is not there, or has ended."""
+class NotAllowed(CannotReach):
+    """The token is good, but has not the right; or there is none, and one is needed for this."""
+
+
+class NotNow(CannotReach):
+    """What passes by itself, such as a server that starts: the same request is good later."""
+
+
+class Full(NotNow):
+    """As much waits, or asks, as the server takes."""
+
+
+class Unanswered(NotNow):
+    """It was said, and no answer came: it may have been done or not."""
+
+
+class Declined(click.ClickException):
+    """The server understood, and says no to what was said: the protocol's `code`, and the `path` of the first place."""
+
+    def __init__(self, message: str, code: str, path: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.path = path
+
+
+class NotDone(Declined):
+    """The server allows it, and yet it cannot be done: the item is not there, or has ended, or another has its key."""
 
     exit_code = 1
 
-    def __init__(self, message: str, code: str) -> None:
-        super().__init__(message)
-        self.code = code
 
-
-class AskedWrongly(click.ClickException):
+class AskedWrongly(Declined):
     """The server does not take it so."""
 
     exit_code = 2
+
+
+_REFUSED: Final = {403: NotAllowed, 429: Full, 503: NotNow}
 
 
 class Remote(http.Remote):
@@ -53,20 +81,39 @@ class Remote(http.Remote):
         except ValueError as wrong:
             raise click.UsageError(str(wrong)) from None
 
-    def ask(self, method: str, path: str, wanted: str) -> Json:
+    def ask(self, method: str, path: str, wanted: str, body: bytes | None = None, kind: str = "") -> Json:
         """As `http.Remote.ask`."""
         try:
-            return super().ask(method, path, wanted)
+            return super().ask(method, path, wanted, body, kind)
+        except http.Unanswered as unanswered:
+            raise Unanswered(str(unanswered)) from None
+        except http.Untrusted as untrusted:
+            raise CannotReach(str(untrusted)) from None
         except ConnectionLost as lost:
-            raise CannotReach(str(lost)) from None
+            raise NotNow(str(lost)) from None
         except Refusal as refusal:
             raise self._fault(refusal, of_item=path.startswith("items/")) from None
 
     def _fault(self, refusal: Refusal, *, of_item: bool) -> click.ClickException:
         if refusal.status == 401 and refusal.tokenless:
-            return CannotReach(f"a token is needed at {self.site}; set {self.given_as}")
+            return NotAllowed(f"a token is needed at {self.site}; set {self.given_as}")
         if refusal.status in _UNDONE and (of_item or refusal.status != 404):  # No queue there: it cannot be reached.
-            return NotDone(str(refusal), refusal.code)
+            return NotDone(str(refusal), refusal.code, _first(refusal))
         if refusal.status in _WRONG:
-            return AskedWrongly(str(refusal))
-        return CannotReach(f"the server refuses: {refusal}")
+            return AskedWrongly(str(refusal), refusal.code, _first(refusal))
+        return _REFUSED.get(refusal.status, CannotReach)(f"the server refuses: {refusal}")
+
+
+def _first(refusal: Refusal) -> str:
+    return str(refusal.errors[0]["path"]) if refusal.errors else ""
+
+
+class Site(Remote):
+    """A server at `http(s)://host`."""
+
+    paths: ClassVar[re.Pattern[str]] = re.compile("/?")
+
+    def queues(self) -> list[str]:
+        """The addresses of the queues that the token may look at (PROTOCOL.md §5)."""
+        found = self.get("_queues", "queues")["queues"]
+        return [f"{self.site}/{each['queue']}" for each in found if "fetch" in each["rights"]]

@@ -20,6 +20,10 @@ def retry(words: Sequence[str], token: str | None, as_json: bool) -> None:
 
     They failed, or are dead, cancelled or expired. URL is the queue's address, without it LEASEWAY_URL is. Each item is
     done by itself; the exit status is 1 where one of them could not be.
+
+    \b
+    Example:
+      leaseway retry https://task.example.com/resize 9f2c1a0b7d4e6f83
     """
     _each("retry", words, token, as_json=as_json)
 
@@ -33,6 +37,10 @@ def cancel(words: Sequence[str], token: str | None, as_json: bool) -> None:
 
     URL is the queue's address, without it LEASEWAY_URL is. Each item is done by itself; the exit status is 1 where one
     of them could not be.
+
+    \b
+    Example:
+      leaseway cancel https://task.example.com/resize 9f2c1a0b7d4e6f83
     """
     _each("cancel", words, token, as_json=as_json)
 
@@ -46,6 +54,10 @@ def pause(words: Sequence[str], token: str | None, as_json: bool) -> None:
 
     Posts are taken, and what workers hold they finish. It stays so, over restarts too, until it is unpaused. URL is the
     queue's address, without it LEASEWAY_URL is.
+
+    \b
+    Example:
+      leaseway pause https://task.example.com/resize
     """
     _switch("pause", words, token, as_json=as_json)
 
@@ -58,6 +70,10 @@ def unpause(words: Sequence[str], token: str | None, as_json: bool) -> None:
     """Give out the items of a queue again.
 
     URL is the queue's address, without it LEASEWAY_URL is.
+
+    \b
+    Example:
+      leaseway unpause https://task.example.com/resize
     """
     _switch("unpause", words, token, as_json=as_json)
 

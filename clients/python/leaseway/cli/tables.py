@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 
-from leaseway.cli.options import on_terminal
 from leaseway.cli.remote import printable
+from leaseway.cli.terminal import console, on_terminal
 
 STYLES: Final = {
     "processing": "cyan",
@@ -51,14 +51,13 @@ def _print_plain(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A line a row, cut at the terminal's width."""
     from rich.cells import cell_len, set_cell_size
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
+    terminal = console()
     widths = [max(map(cell_len, column)) for column in zip(head, *rows, strict=True)]
     for line in (head, *rows):
         text = Text(style="bold" if line is head else "")
         for cell, width in zip(line, widths, strict=True):
             text.append(set_cell_size(cell, width), STYLES.get(cell)).append(_GAP)
         text.rstrip()
-        console.print(text, no_wrap=True, overflow="ellipsis")
+        terminal.print(text, no_wrap=True, overflow="ellipsis")

@@ -18,6 +18,10 @@ def why(words: Sequence[str], token: str | None, as_json: bool) -> None:
     """Say what an item waits for, or who holds it.
 
     ID is the item's; URL is the queue's address, without it LEASEWAY_URL is.
+
+    \b
+    Example:
+      leaseway why https://task.example.com/resize 9f2c1a0b7d4e6f83
     """
     remote, ids = items_of(words, token)
     if len(ids) > 1:

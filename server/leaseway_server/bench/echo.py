@@ -1,4 +1,7 @@
-"""The bare echo beside which the whole way is measured: the same uvicorn, the same protocol class, no application."""
+"""The bare echo beside which the whole way is measured: the same uvicorn, the same protocol class, no application.
+
+Run as a module; it serves on a free port until a signal.
+"""
 
 import asyncio
 import socket
@@ -25,7 +28,7 @@ if __name__ == "__main__":
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen(2048)
-    print(f"serving http://127.0.0.1:{listener.getsockname()[1]}/", file=sys.stderr, flush=True)
+    sys.stderr.write(f"serving http://127.0.0.1:{listener.getsockname()[1]}/\n")
     config = uvicorn.Config(
         echo, http="httptools", ws=SocketProtocol, ws_per_message_deflate=False, lifespan="off", log_config=None
     )

@@ -1,0 +1,1 @@
+"""`leaseway top`: the queues of a server, live."""
