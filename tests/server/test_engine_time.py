@@ -1,7 +1,7 @@
 """The engine over time: deadlines, the loop, starts and stops, and who is told of what."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import pytest
@@ -21,7 +21,7 @@ from leaseway_server.core.commands import (
     Resumed,
     ResumeLeases,
 )
-from leaseway_server.core.events import Cancel, Fail, Progress, Renew, Result, Retry
+from leaseway_server.core.events import Cancel, Event, Fail, Progress, Release, Renew, Result, Retry
 from leaseway_server.core.model import HTTP, NOBODY, NewItem
 from leaseway_server.core.watch import View
 from leaseway_server.runtime import hand_out as hand_out_module
@@ -233,6 +233,31 @@ async def test_a_holder_that_loses_its_item_is_told(bench: Bench) -> None:
     other = await bench.claimed(holder)
     await bench.do(Change(other.id, Cancel()))
     assert len(lost) == 1
+
+
+OWN_REPORTS = [
+    Release(0, "box", 1),
+    Fail('{"message":"not now"}', retryable=True, fence=1, retry_in=0),
+    Fail('{"message":"no"}', retryable=False, fence=1),
+]
+
+
+@pytest.mark.protocol("4.68", "4.70", "4.72")
+@pytest.mark.parametrize("then", [Retry(), Cancel(), Result("1", None)])
+@pytest.mark.parametrize("report", OWN_REPORTS)
+async def test_who_gives_its_item_back_has_not_lost_it(bench: Bench, report: Event, then: Event) -> None:
+    """Whatever becomes of the item in the same turn: claimed by another, retried, withdrawn, finished by somebody."""
+    holder, other, lost = bench.engine.new_holder(), bench.engine.new_holder(), []
+    bench.engine.tell_losses(holder, lambda item_id, reason: lost.append((item_id, reason)))
+    item = await bench.claimed(holder)
+    waiting = bench.say(claim(other, wait_ms=60_000))
+    await bench.engine.step()
+    mine = replace(report, holder=holder) if isinstance(report, Release) else report
+    ended, *_ = await bench.do(Change(item.id, mine), Change(item.id, then))
+    assert isinstance(ended, Changed)
+    assert ended.accepted
+    assert bool(waiting) == ((await bench.read(item.id)).attempts == 2)
+    assert lost == []
 
 
 async def test_a_fault_of_one_who_is_told_keeps_it_from_nobody_else(bench: Bench, quiet: None) -> None:

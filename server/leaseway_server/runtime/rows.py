@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from leaseway_server.core.attempts import Attempt, forgotten, remembered
+from leaseway_server.core.attempts import PRESUMED, Attempt, forgotten, remembered
 from leaseway_server.core.commands import Changed, Posted
 from leaseway_server.core.events import Event
 from leaseway_server.core.lifecycle import Refusal, apply
@@ -105,6 +105,11 @@ class Rows:
             self._attempts[after.seq, attempt.attempts] = attempt
         elif number := forgotten(before, after):
             self._attempts[after.seq, number] = None
+
+    def given_back(self, before: Item) -> bool:
+        """Whether the attempt in which the item was when the turn began was ended by its worker's own report."""
+        attempt = self._attempts.get((before.seq, before.attempts))
+        return attempt is not None and attempt.ending not in PRESUMED
 
     def remove(self, item: Item) -> None:
         """The item, as the store has it, goes with all that belongs to it."""
