@@ -1,6 +1,7 @@
 """The engine over time: deadlines, the loop, starts and stops, and who is told of what."""
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -16,6 +17,7 @@ from leaseway_server.core.commands import (
     Handed,
     Outcome,
     Post,
+    PostAll,
     Posted,
     Read,
     Resumed,
@@ -277,6 +279,57 @@ async def test_a_fault_of_one_who_is_told_keeps_it_from_nobody_else(bench: Bench
     bench.faults.at_commit = ["full"]
     bench.engine.submit(Post(NewItem("1")), fault)
     assert refused(await bench.do(Post(NewItem("2"))))
+
+
+async def holding(bench: Bench, holder: int, number: int) -> list[str]:
+    """So many items that a socket holds, by id."""
+    if not number:
+        return []
+    await bench.do(PostAll(tuple(NewItem("1") for _ in range(number))))
+    handed = await bench.do(claim(holder, count=number))
+    return [each.item.id for each in handed if isinstance(each, Handed)]
+
+
+async def endings(bench: Bench, ids: list[str]) -> Counter[str]:
+    (found,) = await bench.do(Read(tuple(ids)))
+    assert isinstance(found, Found)
+    return Counter(item.ending for item in found.items.values())
+
+
+@pytest.mark.protocol("4.23", "7.4")
+async def test_sockets_that_hold_much_are_requeued_in_slices(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many drop, and however much they hold: what others say is done in between, and nothing is left."""
+    monkeypatch.setattr(turn_module, "DROPPED", 10)
+    gone = [bench.engine.new_holder() for _ in range(4)]
+    numbers = dict(zip(gone, (4, 25, 0, 3), strict=True))
+    held = [item_id for holder in gone for item_id in await holding(bench, holder, numbers[holder])]
+    done = [bench.say(Drop(holder)) for holder in gone]
+    for lost in (10, 20, 30):
+        assert await endings(bench, held) == Counter(lost=lost, open=len(held) - lost)
+    assert [len(outcomes) for outcomes in done] == [1, 1, 1, 0]
+    assert await endings(bench, held) == Counter(lost=len(held))
+    assert done == [[Done()]] * 4
+    assert not len(bench.engine._leases)
+
+
+async def test_what_is_not_requeued_yet_can_be_resumed_and_stays_on_a_planned_stop(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_module, "DROPPED", 2)
+    old, new = bench.engine.new_holder(), bench.engine.new_holder()
+    held = await holding(bench, old, 9)
+    await bench.do(Drop(old))
+    resume = ResumeLeases(new, "box", "box-1", tuple((item_id, 1) for item_id in held[:5]))
+    (resumed,) = await bench.do(resume)
+    assert isinstance(resumed, Resumed)
+    assert all(changed.accepted for changed in resumed.leases)
+    bench.engine.close_claims()
+    while bench.engine._waiting:
+        await bench.engine.step()
+    found = [await bench.read(item_id) for item_id in held]
+    assert [item.holder for item in found[:5]] == [new] * 5
+    assert all(item.holder == old or item.ending == "lost" for item in found[5:])
+    assert sum(item.losses for item in found) <= 4
 
 
 # ── Starts and stops ────────────────────────────────────────────────────────────────────────────────────────────

@@ -51,7 +51,7 @@ class Looking:
 
     def holds(self, holder: int) -> int:
         """How many leases a socket holds."""
-        return len(self._leases.of_holder(holder))
+        return self._leases.number(holder)
 
 
 async def index_members(store: Store, match: Match, queue: str) -> None:

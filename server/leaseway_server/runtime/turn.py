@@ -53,6 +53,8 @@ READ_ITEMS: Final = 8
 """Views are read by so many at a time, up to about so many characters a turn; the rest is left for the next."""
 SLICE: Final = 500
 """So many rows are swept in one turn; the next turn goes on."""
+DROPPED: Final = 250
+"""So many items of lost sockets are requeued in one turn; the next turn goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class TurnWork:
         """Whether claims find nothing, as of the end of the turn."""
         self.pruned = False
         """Whether items were pruned, and there may be more of them."""
+        self.unfinished: list[Submission] = []
+        """Lost sockets that hold more than one turn requeues: they are to be said again."""
         self._was_paused = paused
         self._turn = turn
         self._queue = queue
@@ -98,6 +102,7 @@ class TurnWork:
         self._leases = leases
         self._start = start
         self._resumed: dict[int, list[str]] = {}
+        self._dropped: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
         self._followed = FollowedPages(turn, self.rows)
         self._waits_since: list[WaitsSince] = []
@@ -141,12 +146,18 @@ class TurnWork:
                 case ResumeLeases():
                     named.update(item_id for item_id, _ in command.leases)
                 case Drop():
-                    named.update(self._leases.of_holder(command.holder))
+                    named.update(self._part_of(command.holder))
         if sweeps.told:
             await self._turn.stamp(sweeps.told)
         await self._posts.number(len(posts))
         await self.rows.load(named)
         await self._keys.load(posts, _retried(submissions))
+
+    def _part_of(self, holder: int) -> list[str]:
+        """What this turn requeues of a lost socket's items."""
+        room = DROPPED - sum(map(len, self._dropped.values()))
+        self._dropped[holder] = self._leases.of_holder(holder, room)
+        return self._dropped[holder]
 
     # ── 2. Apply ──
 
@@ -178,8 +189,7 @@ class TurnWork:
                 self._withdraw(command)
                 return Done()
             case Drop():
-                self._drop(command.holder)
-                return Done()
+                return self._drop(command.holder, submission)
             case Pause():
                 return self._pause(command.on)
 
@@ -235,12 +245,16 @@ class TurnWork:
             if ask in self._dispatch:
                 self._hand_out.end(ask)
 
-    def _drop(self, holder: int) -> None:
+    def _drop(self, holder: int, submission: Submission) -> Done | None:
         for ask in self._dispatch.of_holder(holder):
             self._dispatch.remove(ask)
         # Besides what it held when the turn began, it may have resumed leases within the turn.
-        for item_id in {*self._leases.of_holder(holder), *self._resumed.get(holder, ())}:
+        for item_id in {*self._dropped[holder], *self._resumed.get(holder, ())}:
             self.rows.change(item_id, SocketLost(holder))
+        if self._leases.number(holder) > len(self._dropped[holder]):
+            self.unfinished.append(submission)
+            return None
+        return Done()
 
     def _pause(self, on: bool) -> Paused:
         changed, self.paused = on != self.paused, on
