@@ -3,13 +3,14 @@
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, zip_longest
 
 import pytest
 
 from leaseway_server.core.commands import (
     Change,
     Changed,
+    Delete,
     Done,
     Drop,
     Empty,
@@ -330,6 +331,22 @@ async def test_what_is_not_requeued_yet_can_be_resumed_and_stays_on_a_planned_st
     assert [item.holder for item in found[:5]] == [new] * 5
     assert all(item.holder == old or item.ending == "lost" for item in found[5:])
     assert sum(item.losses for item in found) <= 4
+
+
+@pytest.mark.protocol("5.31", "5.34")
+async def test_many_deletes_are_done_in_slices(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused takes no place of what is not, and what others say is done in between."""
+    monkeypatch.setattr(turn_module, "DELETED", 10)
+    ended, opened = [await bench.post() for _ in range(25)], [await bench.post() for _ in range(20)]
+    await bench.do(*(Change(item.id, Cancel()) for item in ended))
+    said = [bench.say(Delete(item.id)) for pair in zip_longest(ended, opened) for item in pair if item]
+    for left in (15, 5, 0):
+        (found,) = await bench.do(Read(tuple(item.id for item in ended)))
+        assert isinstance(found, Found)
+        assert len(found.items) == left
+    outcomes = [outcome for outcomes in said for outcome in outcomes]
+    assert Counter(isinstance(each, Changed) and each.accepted for each in outcomes) == {True: 25, False: 20}
+    assert all(len(each) == 1 for each in said)
 
 
 # ── Starts and stops ────────────────────────────────────────────────────────────────────────────────────────────

@@ -55,6 +55,8 @@ SLICE: Final = 500
 """So many rows are swept in one turn; the next turn goes on."""
 DROPPED: Final = 250
 """So many items of lost sockets are requeued in one turn; the next turn goes on."""
+DELETED: Final = 25
+"""So many items are deleted in one turn, as are pruned: to free large ones takes time by the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class TurnWork:
         self.pruned = False
         """Whether items were pruned, and there may be more of them."""
         self.unfinished: list[Submission] = []
-        """Lost sockets that hold more than one turn requeues: they are to be said again."""
+        """What was more than one turn does, of lost sockets and of deletes: to be said again."""
         self._was_paused = paused
         self._turn = turn
         self._queue = queue
@@ -177,7 +179,7 @@ class TurnWork:
             case Post() | PostAll():
                 return self._posts.post(command)
             case Delete():
-                return self._guarded(command) or self.rows.delete(command.id)
+                return self._guarded(command) or self._delete(command, submission)
             case Ask():
                 self._ask(command, submission.answer)
                 return None
@@ -215,6 +217,12 @@ class TurnWork:
         if isinstance(command.event, Retry):
             return self._retry(command.id, command.event)
         return self.rows.change(command.id, command.event)
+
+    def _delete(self, command: Delete, submission: Submission) -> Changed | None:
+        if len(self.rows.deleted) == DELETED:
+            self.unfinished.append(submission)
+            return None
+        return self.rows.delete(command.id)
 
     def _retry(self, item_id: str, event: Retry) -> Changed:
         """With its key, which it holds anew. Raises `Conflict` where another item has that by now."""
