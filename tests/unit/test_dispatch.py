@@ -177,6 +177,16 @@ def test_of_the_lanes_that_search_the_next_is_the_one_that_did_so_longest_ago() 
     assert list(dispatch.to_search()) == [jpg]
 
 
+def test_the_lane_for_anything_is_known_while_it_has_yet_to_look() -> None:
+    dispatch, claim = added(ask(PNG)), ask()
+    found = [dispatch.for_anything]
+    dispatch.add(claim, nobody)
+    (lane,) = searching(dispatch)
+    assert [*found, dispatch.for_anything] == [None, lane]
+    lane.cursor = END
+    assert not dispatch.for_anything
+
+
 def test_a_lane_without_claims_keeps_its_cursor_but_looks_at_what_stayed_ready() -> None:
     claim = ask(JPG)
     dispatch = added(claim, ask(PNG))
@@ -262,6 +272,9 @@ def state(dispatch: Dispatch) -> list[tuple[Ask, int, int]]:
     assert sorted(dispatch._by_number) == [each.number for each in waiting]
     held = {holder: list(asks.values()) for holder, asks in dispatch._by_holder.items()}
     assert {ask for asks in held.values() for ask in asks} == set(dispatch._by_ask)
+    assert {*dispatch._idle} == {shape for shape, lane in dispatch._lanes.items() if not lane.claims}
+    assert {lane for lane in dispatch._lanes.values() if lane.searching} <= {*dispatch._unseen}
+    assert {*dispatch._brief} == {each.number for each in waiting if not each.ask.until}
     return [(each.ask, each.number, each.left) for each in waiting]
 
 

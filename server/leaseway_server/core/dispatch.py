@@ -15,7 +15,7 @@ from itertools import count
 from typing import Final
 
 from leaseway_server.core.commands import Answer, Ask
-from leaseway_server.core.criteria import Criteria, Shape
+from leaseway_server.core.criteria import ANYTHING, Criteria, Shape
 from leaseway_server.core.model import START, Position
 
 END: Final[Position] = (2**31, 0, 0)
@@ -39,6 +39,7 @@ class Waiting:
     left: int
     size: int = 0
     """Characters of the items that it was given so far."""
+    lane: "Lane" = field(init=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +72,12 @@ class Dispatch:
 
     def __init__(self) -> None:
         self._lanes: dict[Shape, Lane] = {}
+        self._idle: OrderedDict[Shape, Lane] = OrderedDict()
+        """Those without a claim, in the order in which they lost their last one."""
+        self._unseen: dict[Lane, None] = {}
+        """All that have yet to look; and some that have not any more, until the next `commit`."""
+        self._brief: dict[int, Waiting] = {}
+        """The claims that do not wait, by number."""
         self._by_ask: dict[Ask, Waiting] = {}
         self._by_holder: dict[int, dict[int, Ask]] = {}
         self._by_number: dict[int, Ask] = {}
@@ -116,6 +123,7 @@ class Dispatch:
         """Keeps what was done since the last `commit` or `rollback`."""
         self._undo.clear()
         self._forget_idle_lanes()
+        self._unseen = {lane: None for lane in self._unseen if lane.searching}
         if len(self._ends) > 2 * len(self._by_ask) + SPARE_ENDS:  # Most are of claims that left before their time.
             self._ends = [(ask.until, number) for number, ask in self._by_number.items() if ask.until]
             heapq.heapify(self._ends)
@@ -132,6 +140,7 @@ class Dispatch:
         for lane in self._lanes.values():
             lane.claims = OrderedDict(sorted(lane.claims.items()))
             lane.cursor = START
+        self._unseen = dict.fromkeys(self._lanes.values())
 
     def of_holder(self, holder: int) -> list[Ask]:
         """The claims of one socket, oldest first."""
@@ -181,35 +190,41 @@ class Dispatch:
             elif met:
                 best = oldest
         if best is None:
-            _look_from(position, unseen)
+            self._look_from(position, unseen)
         return best.ask if best else None
 
     def not_offered(self, position: Position) -> None:
         """Nobody was offered what became ready at this position and behind it: all lanes have yet to look at it."""
-        _look_from(position, self._lanes.values())
+        self._look_from(position, self._lanes.values())
 
     @property
     def searching(self) -> bool:
         """Whether a lane still has to look into the store."""
-        return any(lane.searching for lane in self._lanes.values())
+        return any(lane.searching for lane in self._unseen)
+
+    @property
+    def for_anything(self) -> Lane | None:
+        """The lane that takes anything, where it still has to look."""
+        lane = self._lanes.get(ANYTHING.shape)
+        return lane if lane and lane.searching else None
 
     def to_search(self) -> Iterator[Lane]:
         """The lanes that still have to look: first those that did not look yet and the one that takes anything (what it
         looks at it takes), those with the oldest claims first; then those that looked longest ago."""
-        lanes = [lane for lane in self._lanes.values() if lane.searching]
+        lanes = [lane for lane in self._unseen if lane.searching]
         for lane in sorted(lanes, key=_turn_of):
             lane.searched = next(self._searches)
             yield lane
 
     def unanswered(self, *, searched: bool = True) -> list[Ask]:
         """The claims that do not wait; with `searched` only those whose lane has seen everything."""
-        lanes = [lane for lane in self._lanes.values() if lane.cursor == END or not searched]
-        return [waiting.ask for lane in lanes for waiting in lane.claims.values() if not waiting.ask.until]
+        return [each.ask for each in self._brief.values() if each.lane.cursor == END or not searched]
 
     def look_anew(self) -> None:
         """All lanes have yet to look at all that the store has, those with the oldest claims first."""
         for lane in self._lanes.values():
             lane.cursor, lane.searched = START, 0
+        self._unseen = dict.fromkeys(self._lanes.values())
 
     def asked(self) -> list[Criteria]:
         """The criteria of the claims that wait, each once."""
@@ -218,41 +233,55 @@ class Dispatch:
     def stays_ready(self, position: Position) -> None:
         """No claim took what became ready at this position and behind it: the lanes without claims must look at it
         when one comes."""
-        _look_from(position, (lane for lane in self._lanes.values() if not lane.claims))
+        self._look_from(position, self._idle.values())
 
     def _enter(self, waiting: Waiting) -> None:
         ask = waiting.ask
-        lane = self._lanes.get(ask.criteria.shape)
-        if lane is None:
-            lane = self._lanes[ask.criteria.shape] = Lane(ask.criteria)
+        lane = waiting.lane = self._lane(ask.criteria)
         lane.claims[waiting.number] = waiting
+        if lane.cursor < END:
+            self._unseen[lane] = None
         self._by_ask[ask] = waiting
         self._by_number[waiting.number] = ask
         self._by_holder.setdefault(ask.holder, {})[waiting.number] = ask
         if ask.until:
             heapq.heappush(self._ends, (ask.until, waiting.number))
+        else:
+            self._brief[waiting.number] = waiting
+
+    def _lane(self, criteria: Criteria) -> Lane:
+        """The lane of these criteria, which has a claim from now on."""
+        lane = self._lanes.get(criteria.shape)
+        if lane is None:
+            lane = self._lanes[criteria.shape] = Lane(criteria)
+        elif not lane.claims:
+            del self._idle[criteria.shape]
+        return lane
 
     def _leave(self, waiting: Waiting) -> None:
         ask = waiting.ask
         del self._by_ask[ask], self._by_number[waiting.number]
-        del self._lanes[ask.criteria.shape].claims[waiting.number]
+        self._brief.pop(waiting.number, None)
+        lane = waiting.lane
+        del lane.claims[waiting.number]
+        if not lane.claims:
+            self._idle[lane.criteria.shape] = lane
         held = self._by_holder[ask.holder]
         del held[waiting.number]
         if not held:
             del self._by_holder[ask.holder]
 
     def _forget_idle_lanes(self) -> None:
-        if len(self._lanes) > IDLE_LANES:
-            idle = [shape for shape, lane in self._lanes.items() if not lane.claims]
-            for shape in idle[: max(0, len(idle) - IDLE_LANES)]:
-                del self._lanes[shape]
+        while len(self._idle) > IDLE_LANES:
+            shape, _ = self._idle.popitem(last=False)
+            del self._lanes[shape]
 
-
-def _look_from(position: Position, lanes: Iterable[Lane]) -> None:
-    """Has the lanes look at what stands at this position and behind it."""
-    rank, due_at, seq = position
-    for lane in lanes:
-        lane.cursor = min(lane.cursor, (rank, due_at, seq - 1))
+    def _look_from(self, position: Position, lanes: Iterable[Lane]) -> None:
+        """Has the lanes look at what stands at this position and behind it."""
+        rank, due_at, seq = position
+        for lane in lanes:
+            lane.cursor = min(lane.cursor, (rank, due_at, seq - 1))
+            self._unseen[lane] = None
 
 
 def _turn_of(lane: Lane) -> tuple[bool, int, int]:

@@ -51,19 +51,28 @@ class HandOut:
 
     async def run(self) -> None:
         """Until all claims are served, everything was seen, or the slice is used up."""
-        ready = sorted(self._ready(), key=lambda item: item.position)
-        if ready and len(self._dispatch):
-            ready = await self._offer(ready)
-        budget = SLICE
-        for lane in self._dispatch.to_search():
-            budget = await self._search(lane, ready, budget)
-            ready = [item for item in ready if self._rows[item.id].status == "pending"]
-            if budget <= 0:
-                break
-        if ready:
-            self._dispatch.stays_ready(ready[0].position)
+        ready = sorted(self._ready(), key=_POSITION)
+        news = [item for item in ready if self._rows.changed(item)]  # The lanes know of the others.
+        if news and len(self._dispatch):
+            await self._offer(news)
+        await self._look(ready)
+        if news := self._still(news):
+            self._dispatch.stays_ready(news[0].position)
         for ask in self._dispatch.unanswered():
             self.end(ask)
+
+    async def _look(self, ready: Sequence[Item]) -> None:
+        """The lanes look, one after the other. What takes anything waits for no further slices of others."""
+        budget = SLICE
+        anything = self._dispatch.for_anything
+        for lane in self._dispatch.to_search():
+            if lane is anything:
+                anything = None
+            budget = await self._search(lane, self._still(ready), budget)
+            if budget <= 0:
+                break
+        if anything is not None:
+            await self._search(anything, self._still(ready), SLICE)
 
     def end(self, ask: Ask) -> None:
         """The claim is over, with what it has."""
@@ -72,22 +81,21 @@ class HandOut:
     def _ready(self) -> list[Item]:
         return [item for item in self._rows.all() if item.ready and item.claimable(self._rows.now)]
 
-    async def _offer(self, ready: Sequence[Item]) -> list[Item]:
-        """Offers them to the lanes, in their order; gives those that nobody took. The lanes look for the rest."""
+    def _still(self, ready: Sequence[Item]) -> list[Item]:
+        """Those of them that were not given out meanwhile."""
+        return [item for item in ready if self._rows[item.id].status == "pending"]
+
+    async def _offer(self, news: Sequence[Item]) -> None:
+        """Offers them to the lanes, in their order. Past the budget, the lanes look for what is left."""
         offering = Offering()
-        left: list[Item] = []
-        for index, item in enumerate(ready):
+        for index, item in enumerate(news):
             if not offering.begin(self._dispatch.lanes):
                 self._dispatch.not_offered(item.position)
-                return [*left, *ready[index:]]
+                return
             if not item.body:
-                await self._rows.with_bodies(ready[index : index + FEW])
-            ask = self._dispatch.oldest_for(item.position, offering.show(item.body))
-            if ask is None:
-                left.append(item)
-            else:
+                await self._rows.with_bodies(news[index : index + FEW])
+            if ask := self._dispatch.oldest_for(item.position, offering.show(item.body)):
                 self._hand(item, ask)
-        return left
 
     async def _search(self, lane: Lane, ready: Sequence[Item], budget: int) -> int:
         """Looks through the store's ready items, and those of this turn that stand among them.

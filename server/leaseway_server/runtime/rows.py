@@ -59,6 +59,10 @@ class Rows:
         """All of them, as they are by now."""
         return self._items.values()
 
+    def changed(self, item: Item) -> bool:
+        """Whether an item, as it is by now, is new or is not as it was when the turn began."""
+        return self._before.get(item.id) is not item
+
     def found(self, item: Item) -> Item:
         """A row that another statement of the transaction gave: what is known of it already stands."""
         if item.id not in self._items:
