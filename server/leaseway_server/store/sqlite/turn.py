@@ -58,6 +58,8 @@ REMOVE_CHARACTERS: Final = 1024 * 1024
 """So much of bodies and results goes in one turn, or one item: freeing it takes time by the page."""
 ATTEMPT_CHARACTERS: Final = 1024 * 1024
 """So much of an item's attempts is read: each may have an error of 32 KiB."""
+ATTEMPT_BESIDE: Final = 150
+"""What an attempt counts as beside its error and its worker's name: there may be very many that have neither."""
 
 _values = attrgetter(*COLUMNS)
 _attempt_values = attrgetter("attempts", "worker", "started_at", "ended_at", "ending", "error")
@@ -238,7 +240,7 @@ class SqliteTurn:
         room = ATTEMPT_CHARACTERS
         for row in self._execute(SQL["attempts"], (item.seq,)):
             attempt = Attempt(*row)
-            room -= len(attempt.error) + len(attempt.worker)
+            room -= ATTEMPT_BESIDE + len(attempt.error) + len(attempt.worker)
             if room < 0:
                 return
             yield attempt
