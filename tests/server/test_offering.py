@@ -186,6 +186,29 @@ async def test_what_is_looked_at_is_nothing_new_to_a_lane(bench: Bench, monkeypa
     assert min(lane.cursor for lane in lanes) < END, "what has changed is"
 
 
+@pytest.mark.protocol("4.55")
+async def test_a_match_deep_in_the_backlog_is_found_though_much_becomes_ready_at_its_head(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes in bursts, as from sockets that drop, is offered over several turns, and ends no search."""
+    monkeypatch.setattr(offering_module, "OFFERS", 10)
+    monkeypatch.setattr(hand_out_module, "SLICE", 9)
+    backlog = [Post(NewItem('{"a":0}')) for _ in range(300)]
+    await bench.do(*backlog, Post(NewItem('{"a":[-1],"deep":1}')))
+    deep, first, second = (bench.say(each) for each in wanting(3))
+    burst = [Post(NewItem('{"a":0}', priority=9)) for _ in range(8)]
+    for turn in range(300):
+        if turn % 5 == 0:
+            await bench.do(*burst, Post(NewItem('{"a":[-2]}' if turn == 50 else "0", priority=8)))
+        else:
+            await bench.engine.step()
+        if deep:
+            break
+    assert bodies(deep) == ['{"a":[-1],"deep":1}']
+    assert bodies(first) == ['{"a":[-2]}'], "and who waits for what came late in a burst got it"
+    assert second == []
+
+
 @pytest.mark.protocol("4.55", "7.4")
 async def test_a_claim_for_anything_waits_for_no_first_look_of_others(
     bench: Bench, monkeypatch: pytest.MonkeyPatch

@@ -11,7 +11,7 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Final
 
 from leaseway_server.core.commands import Answer, Ask
@@ -25,6 +25,9 @@ CLAIM_CHARACTERS: Final = 8 * 1024 * 1024
 """A claim that was given more than so much is ended, with fewer items than it asked for: the server cuts `count`."""
 
 SPARE_ENDS: Final = 1_000
+OWED_A_TURN: Final = 250
+MOST_OWED: Final = 10_000
+"""Where more than so many items are yet to be offered, the lanes begin to look anew instead."""
 IDLE_LANES: Final = 64
 """So many lanes without a claim keep their cursor, so that a worker's next claim need not search anew."""
 
@@ -78,6 +81,8 @@ class Dispatch:
         """All that have yet to look; and some that have not any more, until the next `commit`."""
         self._brief: dict[int, Waiting] = {}
         """The claims that do not wait, by number."""
+        self._owed: dict[str, None] = {}
+        """The ids of items that became ready and were not offered yet."""
         self._by_ask: dict[Ask, Waiting] = {}
         self._by_holder: dict[int, dict[int, Ask]] = {}
         self._by_number: dict[int, Ask] = {}
@@ -139,8 +144,7 @@ class Dispatch:
         self._undo.clear()
         for lane in self._lanes.values():
             lane.claims = OrderedDict(sorted(lane.claims.items()))
-            lane.cursor = START
-        self._unseen = dict.fromkeys(self._lanes.values())
+        self._look_at_all()
 
     def of_holder(self, holder: int) -> list[Ask]:
         """The claims of one socket, oldest first."""
@@ -170,11 +174,11 @@ class Dispatch:
         """How many lanes there are."""
         return len(self._lanes)
 
-    def oldest_for(self, position: Position, meets: Callable[[Criteria], bool | None]) -> Ask | None:
+    def oldest_for(self, position: Position, meets: Callable[[Criteria], bool | None]) -> tuple[Ask | None, list[Lane]]:
         """The oldest claim that takes an item which just became ready at `position`.
 
         `meets` says whether it meets criteria, or None where that would take too long by now: then it goes to the
-        oldest of the claims before, or, where none of them takes it, the others' lanes have yet to look at it.
+        oldest of the claims before; where none of them takes it, the lanes are given that did not look at it.
         """
         best: Waiting | None = None
         unseen: list[Lane] = []
@@ -189,18 +193,25 @@ class Dispatch:
                 unseen.append(lane)
             elif met:
                 best = oldest
-        if best is None:
-            self._look_from(position, unseen)
-        return best.ask if best else None
+        return (best.ask, []) if best else (None, unseen)
 
-    def not_offered(self, position: Position) -> None:
-        """Nobody was offered what became ready at this position and behind it: all lanes have yet to look at it."""
-        self._look_from(position, self._lanes.values())
+    def owe(self, ids: Iterable[str]) -> None:
+        """These became ready and were not offered: they will be, in turns to come."""
+        self._owed.update(dict.fromkeys(ids))
+        if len(self._owed) > MOST_OWED:
+            self._look_at_all()
+
+    def take_owed(self) -> list[str]:
+        """Some of what is owed, those first that are owed longest; to be offered now, or owed again."""
+        ids = list(islice(self._owed, OWED_A_TURN))
+        for item_id in ids:
+            del self._owed[item_id]
+        return ids
 
     @property
     def searching(self) -> bool:
-        """Whether a lane still has to look into the store."""
-        return any(lane.searching for lane in self._unseen)
+        """Whether a lane still has to look into the store, or a claim to be offered something."""
+        return any(lane.searching for lane in self._unseen) or bool(self._owed and self._by_ask)
 
     @property
     def for_anything(self) -> Lane | None:
@@ -218,13 +229,22 @@ class Dispatch:
 
     def unanswered(self, *, searched: bool = True) -> list[Ask]:
         """The claims that do not wait; with `searched` only those whose lane has seen everything."""
+        if searched and self._owed:
+            return []
         return [each.ask for each in self._brief.values() if each.lane.cursor == END or not searched]
 
     def look_anew(self) -> None:
         """All lanes have yet to look at all that the store has, those with the oldest claims first."""
         for lane in self._lanes.values():
-            lane.cursor, lane.searched = START, 0
-        self._unseen = dict.fromkeys(self._lanes.values())
+            lane.searched = 0
+        self._look_at_all()
+
+    def look_from(self, position: Position, lanes: Iterable[Lane]) -> None:
+        """These lanes have yet to look at what stands at this position and behind it."""
+        rank, due_at, seq = position
+        for lane in lanes:
+            lane.cursor = min(lane.cursor, (rank, due_at, seq - 1))
+            self._unseen[lane] = None
 
     def asked(self) -> list[Criteria]:
         """The criteria of the claims that wait, each once."""
@@ -233,7 +253,7 @@ class Dispatch:
     def stays_ready(self, position: Position) -> None:
         """No claim took what became ready at this position and behind it: the lanes without claims must look at it
         when one comes."""
-        self._look_from(position, self._idle.values())
+        self.look_from(position, self._idle.values())
 
     def _enter(self, waiting: Waiting) -> None:
         ask = waiting.ask
@@ -276,12 +296,11 @@ class Dispatch:
             shape, _ = self._idle.popitem(last=False)
             del self._lanes[shape]
 
-    def _look_from(self, position: Position, lanes: Iterable[Lane]) -> None:
-        """Has the lanes look at what stands at this position and behind it."""
-        rank, due_at, seq = position
-        for lane in lanes:
-            lane.cursor = min(lane.cursor, (rank, due_at, seq - 1))
-            self._unseen[lane] = None
+    def _look_at_all(self) -> None:
+        for lane in self._lanes.values():
+            lane.cursor = START
+        self._unseen = dict.fromkeys(self._lanes.values())
+        self._owed.clear()
 
 
 def _turn_of(lane: Lane) -> tuple[bool, int, int]:

@@ -1,12 +1,12 @@
 """The part of a turn that gives ready items to waiting claims (architecture: `The heart`, step 4).
 
 What became claimable in this turn is offered from memory, since the store's index does not know it yet, as far as a
-budget goes (`offering.py`); then lanes that have not seen everything, or were not offered everything, look into the
+budget goes (`offering.py`), and the rest in the turns to come; then lanes that have not seen everything look into the
 store, a bounded slice at a time.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Final
@@ -49,10 +49,12 @@ class HandOut:
         self._outcomes = outcomes
         self._match = match
 
-    async def run(self) -> None:
-        """Until all claims are served, everything was seen, or the slice is used up."""
+    async def run(self, owed: Collection[str] = ()) -> None:
+        """Until all claims are served, everything was seen, or the slice is used up. `owed` are ids of rows that became
+        ready before, and were not offered yet."""
         ready = sorted(self._ready(), key=_POSITION)
-        news = [item for item in ready if self._rows.changed(item)]  # The lanes know of the others.
+        # The lanes know of the others.
+        news = [item for item in ready if self._rows.changed(item) or item.id in owed]
         if news and len(self._dispatch):
             await self._offer(news)
         await self._look(ready)
@@ -86,16 +88,22 @@ class HandOut:
         return [item for item in ready if self._rows[item.id].status == "pending"]
 
     async def _offer(self, news: Sequence[Item]) -> None:
-        """Offers them to the lanes, in their order. Past the budget, the lanes look for what is left."""
+        """Offers them to the lanes, in their order; what is past the budget, in the turns to come."""
         offering = Offering()
         for index, item in enumerate(news):
             if not offering.begin(self._dispatch.lanes):
-                self._dispatch.not_offered(item.position)
+                self._dispatch.owe(each.id for each in news[index:])
                 return
             if not item.body:
                 await self._rows.with_bodies(news[index : index + FEW])
-            if ask := self._dispatch.oldest_for(item.position, offering.show(item.body)):
+            ask, unseen = self._dispatch.oldest_for(item.position, offering.show(item.body))
+            if ask:
                 self._hand(item, ask)
+            elif unseen and index:
+                self._dispatch.owe(each.id for each in news[index:])
+                return
+            else:  # What is too much for a whole turn is left to the lanes.
+                self._dispatch.look_from(item.position, unseen)
 
     async def _search(self, lane: Lane, ready: Sequence[Item], budget: int) -> int:
         """Looks through the store's ready items, and those of this turn that stand among them.

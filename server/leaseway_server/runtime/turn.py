@@ -113,12 +113,13 @@ class TurnWork:
         self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool, claims_open: bool = True
     ) -> None:
         """Does all of it but the commit. An exception leaves nothing done, once the transaction is rolled back."""
-        await self._load(submissions, sweeps)
+        owed = self._dispatch.take_owed() if dispatching and not self.paused else []
+        await self._load(submissions, sweeps, owed)
         for submission in submissions:
             self._do(submission)
         await self._sweep(sweeps)
         if dispatching and not self.paused:
-            await self._hand_out.run()
+            await self._hand_out.run(owed)
         elif self.paused or not claims_open:  # Claims that do not wait must not hold up what was said behind them.
             for ask in self._dispatch.unanswered(searched=False):
                 self._hand_out.end(ask)
@@ -133,8 +134,8 @@ class TurnWork:
 
     # ── 1. Load ──
 
-    async def _load(self, submissions: Sequence[Submission], sweeps: Sweeps) -> None:
-        named: set[str] = set(sweeps.leases)
+    async def _load(self, submissions: Sequence[Submission], sweeps: Sweeps, owed: Sequence[str]) -> None:
+        named: set[str] = {*sweeps.leases, *owed}
         posts: list[NewItem] = []
         for submission in submissions:
             command = submission.command
