@@ -380,10 +380,13 @@ async def test_on_a_planned_stop_nothing_is_handed_out_or_requeued(bench: Bench)
 async def test_leases_of_before_the_start_have_the_grace_and_cost_nothing(bench: Bench) -> None:
     item = await bench.claimed(bench.engine.new_holder())
     bench.clock.advance(LEASE + 1)
+    assert bench.engine.looking.lease_end(item.id) == (item.lease_until, False)
     await bench.restart()
+    assert bench.engine.looking.lease_end(item.id) == (bench.clock.now() + GRACE, True)
     await bench.pass_by(GRACE - 1)
     assert (await bench.read(item.id)).status == "processing"
     await bench.pass_by(1)
+    assert bench.engine.looking.lease_end(item.id) == (0, False)
     after = await bench.read(item.id)
     assert (after.status, after.ending, after.losses) == ("pending", "parted", 0)
 

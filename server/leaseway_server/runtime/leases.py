@@ -79,6 +79,12 @@ class Leases:
         """What a socket holds, by id; at most so many."""
         return [(item_id, self._leases[item_id]) for item_id in self.of_holder(holder, most)]
 
+    def end_of(self, item_id: str) -> tuple[int, bool]:
+        """When an item's lease is taken away where nothing is done for it (0: it is not leased), and whether it is of a
+        socket from before the start."""
+        lease = self._leases.get(item_id)
+        return (lease.ends, self._start.orphaned(lease.holder)) if lease else (0, False)
+
     def update(self, items: Iterable[Item]) -> None:
         """Takes in what was committed."""
         for item in items:
