@@ -104,9 +104,9 @@ class WorkSession(Conversation):
         leases = required(resume, "leases")
         if not isinstance(leases, list):
             raise BadMessage("leases must be an array", path="/leases")
-        self.heard += len(leases) // IDS_A_MESSAGE
         if len(leases) > self.queue.limits.ids:
             raise LimitReached(f"at most {self.queue.limits.ids} leases are resumed at once", path="/leases")
+        self.heard += len(leases) // IDS_A_MESSAGE
         worker = name_of(resume, "worker") or self.greeting.worker
         if not worker:
             raise BadMessage("worker is missing: the name that the claims were made under", path="/worker")
