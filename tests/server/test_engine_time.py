@@ -1,14 +1,16 @@
 """The engine over time: deadlines, the loop, starts and stops, and who is told of what."""
 
 import asyncio
-from dataclasses import dataclass
-from itertools import count
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import count, zip_longest
 
 import pytest
 
 from leaseway_server.core.commands import (
     Change,
     Changed,
+    Delete,
     Done,
     Drop,
     Empty,
@@ -16,12 +18,13 @@ from leaseway_server.core.commands import (
     Handed,
     Outcome,
     Post,
+    PostAll,
     Posted,
     Read,
     Resumed,
     ResumeLeases,
 )
-from leaseway_server.core.events import Cancel, Fail, Progress, Renew, Result, Retry
+from leaseway_server.core.events import Cancel, Event, Fail, Progress, Release, Renew, Result, Retry
 from leaseway_server.core.model import HTTP, NOBODY, NewItem
 from leaseway_server.core.watch import View
 from leaseway_server.runtime import hand_out as hand_out_module
@@ -235,6 +238,31 @@ async def test_a_holder_that_loses_its_item_is_told(bench: Bench) -> None:
     assert len(lost) == 1
 
 
+OWN_REPORTS = [
+    Release(0, "box", 1),
+    Fail('{"message":"not now"}', retryable=True, fence=1, retry_in=0),
+    Fail('{"message":"no"}', retryable=False, fence=1),
+]
+
+
+@pytest.mark.protocol("4.68", "4.70", "4.72")
+@pytest.mark.parametrize("then", [Retry(), Cancel(), Result("1", None)])
+@pytest.mark.parametrize("report", OWN_REPORTS)
+async def test_who_gives_its_item_back_has_not_lost_it(bench: Bench, report: Event, then: Event) -> None:
+    """Whatever becomes of the item in the same turn: claimed by another, retried, withdrawn, finished by somebody."""
+    holder, other, lost = bench.engine.new_holder(), bench.engine.new_holder(), []
+    bench.engine.tell_losses(holder, lambda item_id, reason: lost.append((item_id, reason)))
+    item = await bench.claimed(holder)
+    waiting = bench.say(claim(other, wait_ms=60_000))
+    await bench.engine.step()
+    mine = replace(report, holder=holder) if isinstance(report, Release) else report
+    ended, *_ = await bench.do(Change(item.id, mine), Change(item.id, then))
+    assert isinstance(ended, Changed)
+    assert ended.accepted
+    assert bool(waiting) == ((await bench.read(item.id)).attempts == 2)
+    assert lost == []
+
+
 async def test_a_fault_of_one_who_is_told_keeps_it_from_nobody_else(bench: Bench, quiet: None) -> None:
     def fault(*_told: object) -> None:
         raise RuntimeError("a fault of the one who is told")
@@ -252,6 +280,73 @@ async def test_a_fault_of_one_who_is_told_keeps_it_from_nobody_else(bench: Bench
     bench.faults.at_commit = ["full"]
     bench.engine.submit(Post(NewItem("1")), fault)
     assert refused(await bench.do(Post(NewItem("2"))))
+
+
+async def holding(bench: Bench, holder: int, number: int) -> list[str]:
+    """So many items that a socket holds, by id."""
+    if not number:
+        return []
+    await bench.do(PostAll(tuple(NewItem("1") for _ in range(number))))
+    handed = await bench.do(claim(holder, count=number))
+    return [each.item.id for each in handed if isinstance(each, Handed)]
+
+
+async def endings(bench: Bench, ids: list[str]) -> Counter[str]:
+    (found,) = await bench.do(Read(tuple(ids)))
+    assert isinstance(found, Found)
+    return Counter(item.ending for item in found.items.values())
+
+
+@pytest.mark.protocol("4.23", "7.4")
+async def test_sockets_that_hold_much_are_requeued_in_slices(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many drop, and however much they hold: what others say is done in between, and nothing is left."""
+    monkeypatch.setattr(turn_module, "DROPPED", 10)
+    gone = [bench.engine.new_holder() for _ in range(4)]
+    numbers = dict(zip(gone, (4, 25, 0, 3), strict=True))
+    held = [item_id for holder in gone for item_id in await holding(bench, holder, numbers[holder])]
+    done = [bench.say(Drop(holder)) for holder in gone]
+    for lost in (10, 20, 30):
+        assert await endings(bench, held) == Counter(lost=lost, open=len(held) - lost)
+    assert [len(outcomes) for outcomes in done] == [1, 1, 1, 0]
+    assert await endings(bench, held) == Counter(lost=len(held))
+    assert done == [[Done()]] * 4
+    assert not len(bench.engine._leases)
+
+
+async def test_what_is_not_requeued_yet_can_be_resumed_and_stays_on_a_planned_stop(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_module, "DROPPED", 2)
+    old, new = bench.engine.new_holder(), bench.engine.new_holder()
+    held = await holding(bench, old, 9)
+    await bench.do(Drop(old))
+    resume = ResumeLeases(new, "box", "box-1", tuple((item_id, 1) for item_id in held[:5]))
+    (resumed,) = await bench.do(resume)
+    assert isinstance(resumed, Resumed)
+    assert all(changed.accepted for changed in resumed.leases)
+    bench.engine.close_claims()
+    while bench.engine._waiting:
+        await bench.engine.step()
+    found = [await bench.read(item_id) for item_id in held]
+    assert [item.holder for item in found[:5]] == [new] * 5
+    assert all(item.holder == old or item.ending == "lost" for item in found[5:])
+    assert sum(item.losses for item in found) <= 4
+
+
+@pytest.mark.protocol("5.31", "5.34")
+async def test_many_deletes_are_done_in_slices(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused takes no place of what is not, and what others say is done in between."""
+    monkeypatch.setattr(turn_module, "DELETED", 10)
+    ended, opened = [await bench.post() for _ in range(25)], [await bench.post() for _ in range(20)]
+    await bench.do(*(Change(item.id, Cancel()) for item in ended))
+    said = [bench.say(Delete(item.id)) for pair in zip_longest(ended, opened) for item in pair if item]
+    for left in (15, 5, 0):
+        (found,) = await bench.do(Read(tuple(item.id for item in ended)))
+        assert isinstance(found, Found)
+        assert len(found.items) == left
+    outcomes = [outcome for outcomes in said for outcome in outcomes]
+    assert Counter(isinstance(each, Changed) and each.accepted for each in outcomes) == {True: 25, False: 20}
+    assert all(len(each) == 1 for each in said)
 
 
 # ── Starts and stops ────────────────────────────────────────────────────────────────────────────────────────────
@@ -285,10 +380,13 @@ async def test_on_a_planned_stop_nothing_is_handed_out_or_requeued(bench: Bench)
 async def test_leases_of_before_the_start_have_the_grace_and_cost_nothing(bench: Bench) -> None:
     item = await bench.claimed(bench.engine.new_holder())
     bench.clock.advance(LEASE + 1)
+    assert bench.engine.looking.lease_end(item.id) == (item.lease_until, False)
     await bench.restart()
+    assert bench.engine.looking.lease_end(item.id) == (bench.clock.now() + GRACE, True)
     await bench.pass_by(GRACE - 1)
     assert (await bench.read(item.id)).status == "processing"
     await bench.pass_by(1)
+    assert bench.engine.looking.lease_end(item.id) == (0, False)
     after = await bench.read(item.id)
     assert (after.status, after.ending, after.losses) == ("pending", "parted", 0)
 

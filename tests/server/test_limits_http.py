@@ -319,6 +319,10 @@ async def test_claims_that_wait_over_http_are_waiting_claims(tmp_path: Path) -> 
                 socket.say({"claim": wait})
                 assert (await socket.ask({"hello": {}}))["type"] == "hello"
             assert (await line.ask("POST", "/members/claim", bob, {})).status == 200
+            for large in ({"a": list(range(10))}, {"a": "x" * 1_000}):  # Each counts as two, or three, as on a socket.
+                refused = await line.ask("POST", "/members/claim", ann, wait | {"criteria": large})
+                assert (refused.status, refused.json["code"]) == (429, "limit")
+                assert (await line.ask("POST", "/members/claim", ann, {"criteria": large})).status == 200
         await counted(site.waiting_claims._taken, 0)
 
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaseway_server.core.commands import Change, Empty, Handed, Outcome, Post
+from leaseway_server.core.commands import Change, Empty, Handed, Outcome, Post, Posted, Read
 from leaseway_server.core.criteria import Criteria
-from leaseway_server.core.events import Cancel
+from leaseway_server.core.dispatch import END
+from leaseway_server.core.events import Adjust, Cancel, Renew
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime import hand_out as hand_out_module
@@ -163,13 +164,74 @@ async def test_a_claim_that_does_not_wait_is_answered_when_it_has_seen_all(
     assert missed == [Empty()]
 
 
+@pytest.mark.protocol("4.55")
+async def test_what_is_looked_at_is_nothing_new_to_a_lane(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or whoever looks at the head of a long queue again and again would keep all searches from its end."""
+    monkeypatch.setattr(offering_module, "OFFERS", 1)
+    posts = [Post(NewItem('{"a":0}', key=f"k{number}")) for number in range(9)]
+    items = [each.item for each in await bench.do(*posts) if isinstance(each, Posted)]
+    waiting = [bench.say(each) for each in wanting(3)]
+    (idle,) = await bench.do(claim(9, {"idle": 1}))
+    await settle(bench)
+    assert idle == Empty()
+    ids = [item.id for item in items]
+    await bench.do(Read(tuple(ids), bodies=True))
+    await bench.do(*(Change(item_id, Renew(2, "box", 1)) for item_id in ids))
+    await bench.do(*(Change(item.id, Adjust(-item.rank, item.due_at)) for item in items))
+    await bench.do(*posts)
+    lanes = bench.engine._dispatch._lanes.values()
+    assert [lane.cursor for lane in lanes] == [END] * 4
+    assert not any(waiting)
+    await bench.do(*(Change(item_id, Adjust(priority=1)) for item_id in ids))
+    assert min(lane.cursor for lane in lanes) < END, "what has changed is"
+
+
+@pytest.mark.protocol("4.55")
+async def test_a_match_deep_in_the_backlog_is_found_though_much_becomes_ready_at_its_head(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes in bursts, as from sockets that drop, is offered over several turns, and ends no search."""
+    monkeypatch.setattr(offering_module, "OFFERS", 10)
+    monkeypatch.setattr(hand_out_module, "SLICE", 9)
+    backlog = [Post(NewItem('{"a":0}')) for _ in range(300)]
+    await bench.do(*backlog, Post(NewItem('{"a":[-1],"deep":1}')))
+    deep, first, second = (bench.say(each) for each in wanting(3))
+    burst = [Post(NewItem('{"a":0}', priority=9)) for _ in range(8)]
+    for turn in range(300):
+        if turn % 5 == 0:
+            await bench.do(*burst, Post(NewItem('{"a":[-2]}' if turn == 50 else "0", priority=8)))
+        else:
+            await bench.engine.step()
+        if deep:
+            break
+    assert bodies(deep) == ['{"a":[-1],"deep":1}']
+    assert bodies(first) == ['{"a":[-2]}'], "and who waits for what came late in a burst got it"
+    assert second == []
+
+
+@pytest.mark.protocol("4.55", "7.4")
+async def test_a_claim_for_anything_waits_for_no_first_look_of_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hand_out_module, "SLICE", 5)
+    await bench.do(*(Post(NewItem('{"a":0}')) for _ in range(60)))
+    others = [bench.say(each) for each in wanting(100)]
+    for number in range(3):
+        (handed,) = await bench.do(claim(7, wait_ms=WAIT * (number % 2)))
+        assert isinstance(handed, Handed)
+        others += [bench.say(each) for each in wanting(50)]
+    assert bench.engine._dispatch.searching
+    assert not any(others)
+
+
 # ── Against what an unbounded turn gives ────────────────────────────────────────────────────────────────────────
 
 KINDS = st.integers(0, 4)
 TURNS = st.lists(
     st.lists(
         st.tuples(st.just("post"), KINDS, st.sampled_from([1, 50, 99]))
-        | st.tuples(st.just("claim"), KINDS, st.integers(1, 3)),
+        | st.tuples(st.just("claim"), KINDS, st.integers(1, 3))
+        | st.tuples(st.just("read"), KINDS, st.integers(1, 99)),
         min_size=1,
         max_size=8,
     ),
@@ -184,12 +246,15 @@ async def outcome_of(turns: list[list[tuple[str, int, int]]], offers: int, piece
         patch.setattr(offering_module, "LANES", 2)
         patch.setattr(hand_out_module, "SLICE", piece)
         async with open_bench("memory", Path()) as bench:
-            claims, numbers = [], iter(range(10_000))
+            claims, numbers, posted = [], iter(range(10_000)), []
             for turn in turns:
                 for verb, kind, number in turn:
                     if verb == "post":
                         body = json.dumps({"kinds": ["none", kind], "number": next(numbers)})
-                        bench.say(Post(NewItem(body, priority=number)))
+                        posted.append(bench.say(Post(NewItem(body, priority=number))))
+                    elif verb == "read":
+                        known = [each.item.id for (each,) in filter(None, posted) if isinstance(each, Posted)]
+                        bench.say(Read(tuple(known[-number:])))
                     else:
                         wanted = claim(2, {"kinds": {"$has": kind}}, count=number, wait_ms=WAIT)
                         claims.append(bench.say(wanted))

@@ -2,13 +2,17 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 
 from leaseway_server.core.commands import Found, Read
 from leaseway_server.core.model import Item
 from leaseway_server.runtime.engine import Engine
+from leaseway_server.runtime.looking import Looking
 from leaseway_server.store.access import AccessStore
+from leaseway_server.web import bulk
 from support.server import running_server
 
 TOML = '[queues.demo.access]\npost = "open"\nfetch = "users"\nwork = "users"\n'
@@ -41,6 +45,35 @@ async def test_what_comes_for_a_waiting_claim_of_a_revoked_token_is_given_back(t
         watch.cancel()
         item = await stored(server.engine("demo"), late)
         assert (item.status, item.losses) == ("pending", 0)
+
+
+@pytest.mark.protocol("5.102")
+async def test_what_is_done_to_many_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "SLICE", 1)
+    page, reading, revoked = Looking.page, asyncio.Event(), asyncio.Event()
+
+    async def held_up(self: Looking, *arguments: Any, **named: Any) -> Any:
+        reading.set()
+        await revoked.wait()
+        return await page(self, *arguments, **named)
+
+    monkeypatch.setattr(Looking, "page", held_up)
+    async with (
+        running_server(tmp_path, TOML + 'admin = ["root"]\n', users={"root": []}) as server,
+        httpx.AsyncClient(base_url=server.base_url, headers=bearer(server.tokens["root"])) as root,
+    ):
+        await root.post("/demo/items", json=[{"item": number} for number in range(3)])
+        cancelling = asyncio.create_task(root.post("/demo/bulk", json={"action": "cancel", "filter": {}}))
+        await reading.wait()
+        with AccessStore.open(tmp_path / "data") as store:
+            (token,) = store.all()
+            store.revoke(token.id)
+        while (await root.get("/demo")).status_code != 401:
+            pass
+        revoked.set()
+        assert (await cancelling).status_code == 401
+        counts = server.engine("demo").tally.counts
+        assert (counts["cancelled"], counts["pending"]) == (1, 2)
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -113,10 +113,13 @@ async def test_attempts_are_replaced_forgotten_and_read_in_their_order(store: Sq
 @pytest.mark.protocol("5.110")
 async def test_of_very_many_attempts_the_newest_are_read(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     (item,) = await ended(store, {"status": "dead"})
-    monkeypatch.setattr(turn_module, "ATTEMPT_CHARACTERS", 3 * 110)
+    monkeypatch.setattr(turn_module, "ATTEMPT_CHARACTERS", 3 * (110 + turn_module.ATTEMPT_BESIDE))
     async with store.turn(durable=False) as turn:
         await turn.save_attempts({(item.seq, n): attempt(n, "failed", f'"{"x" * 100}"') for n in range(1, 10)})
         assert [each.attempts for each in (await turn.read_attempts([item]))[item.id]] == [7, 8, 9]
+        await turn.save_attempts({(item.seq, n): Attempt(n, "", NOW, NOW, "released", "") for n in range(10, 30)})
+        read = (await turn.read_attempts([item]))[item.id]
+        assert [each.attempts for each in read] == list(range(25, 30)), "those that say nothing count too"
 
 
 # ── Retention ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -383,6 +383,29 @@ async def test_the_log_is_made_at_the_start_and_does_not_grow(tmp_path: Path, mo
         await store.maintain()
     assert log.stat().st_size == size
     assert count(store, "SELECT count(*) FROM item") == 3_000
+    await store.close()
+
+
+async def test_a_log_that_grew_while_a_reader_kept_it_is_cut_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As during a long backup: the disk gets back what it took."""
+    monkeypatch.setattr(files, "MOST_WAL_BYTES", 256 * 1024)
+    monkeypatch.setattr(files, "WAL_BYTES", 128 * 1024)
+    monkeypatch.setattr(store_module, "CHECKPOINT_FRAMES", 10)
+    store, log = opened(tmp_path), tmp_path / "queue.db-wal"
+    with closing(sqlite3.connect(f"{(tmp_path / 'queue.db').as_uri()}?mode=ro", uri=True)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM item").fetchone()
+        for _ in range(20):
+            await posted(store, *[NewItem('"' + "x" * 10_000 + '"')] * 10)
+            await store.maintain()
+        assert log.stat().st_size > 2 * 1024 * 1024
+    for _ in range(3):
+        await posted(store, NewItem("1"))
+        await store.maintain()
+    assert log.stat().st_size == 256 * 1024
+    assert count(store, "SELECT count(*) FROM item") == 203
     await store.close()
 
 

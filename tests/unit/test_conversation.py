@@ -16,6 +16,7 @@ from leaseway_server.core.jsontext import Json
 from leaseway_server.core.limits import Allowance, Allowances
 from leaseway_server.core.monitor_session import Lookout, MonitorSession
 from leaseway_server.core.queue import Limits, Queue, Schemas
+from leaseway_server.core.reports import REPORTS
 from leaseway_server.core.schema import Schema
 from leaseway_server.core.session import WorkSession
 from support.model import POLICY, SOCKET, held
@@ -257,6 +258,46 @@ def test_a_batch_may_be_empty(open_talk: Callable[[], Talk]) -> None:
 @pytest.mark.parametrize(("batch", "code"), [({}, "bad-message"), ("x", "bad-message"), ([{}] * 4, "limit")])
 def test_a_batch_is_an_array_and_not_too_long(open_talk: Callable[[], Talk], batch: Json, code: str) -> None:
     assert open_talk().refused({"batch": batch, "ref": 1})[0] == code
+
+
+TEN = [f"{number:016x}" for number in range(10)]
+ONE_EACH = [
+    *((work, {verb: [{"id": ID}]}) for verb in sorted(REPORTS)),
+    (work, {"resume": {"worker": "w", "leases": [{"id": each, "attempts": 1} for each in TEN]}}),
+    (monitor, {"post": [{"item": {}}]}),
+    (monitor, {"cancel": [ID]}),
+    (monitor, {"subscribe": TEN}),
+]
+"""What counts as one message beside the message that it is in."""
+
+
+@pytest.mark.protocol("4.84")
+@pytest.mark.parametrize(("open_talk", "message"), ONE_EACH)
+def test_what_arrays_hold_counts_in_a_batch(open_talk: Callable[[], Talk], message: dict[str, Json]) -> None:
+    """However it is packed, one frame holds no more than a batch may."""
+    fits, full = multiplied(message, 2), multiplied(message, 3)
+    assert refusals(open_talk(), {"batch": [fits, {"hello": {}, "ref": "next"}]}) == []
+    assert refusals(open_talk(), {"batch": [full, {"hello": {}, "ref": "next"}]}) == [("next", "limit")]
+    assert refusals(open_talk(), {"batch": [{"hello": {}}, {"hello": {}}, full]}) == []
+
+
+def multiplied(message: dict[str, Json], times: int) -> dict[str, Json]:
+    """The message with so many times what it counts as; with `subscribe` and `resume` besides what is free."""
+    (verb, value), *_ = message.items()
+    if verb == "resume":
+        assert isinstance(value, dict)
+        assert isinstance(value["leases"], list)
+        return {verb: value | {"leases": value["leases"] * (times - 1)}}
+    assert isinstance(value, list)
+    return {verb: [f"{number:016x}" for number in range(10 * (times - 1))] if verb == "subscribe" else value * times}
+
+
+def refusals(talk: Talk, message: Json) -> list[tuple[Json, str]]:
+    """What is said to be past a limit, by `ref`; once all that was asked is answered."""
+    for exchange in talk.says_anything(message):
+        talk.settle(exchange, Failed(Unavailable("")))
+    heard = (each for each in talk.hears() if each["type"] == "error")
+    return [(each.get("ref"), each["code"]) for each in heard if each["code"] == "limit"]
 
 
 @both

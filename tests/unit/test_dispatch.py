@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from leaseway_server.core.commands import Ask, Outcome
 from leaseway_server.core.criteria import Criteria
-from leaseway_server.core.dispatch import END, IDLE_LANES, SPARE_ENDS, Dispatch, Lane
+from leaseway_server.core.dispatch import END, IDLE_LANES, MOST_OWED, OWED_A_TURN, SPARE_ENDS, Dispatch, Lane
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import START
 
@@ -52,7 +52,7 @@ def added(*asks: Ask) -> Dispatch:
 
 def taker(dispatch: Dispatch, item: Json, position: tuple[int, int, int] = (0, 0, 1)) -> Ask | None:
     """Who takes an item that becomes ready."""
-    return dispatch.oldest_for(position, lambda criteria: criteria.matches(item))
+    return dispatch.oldest_for(position, lambda criteria: criteria.matches(item))[0]
 
 
 def test_the_oldest_claim_that_matches_takes_the_item() -> None:
@@ -84,14 +84,14 @@ def test_an_item_is_probed_once_a_shape_and_not_once_a_claim() -> None:
         probed.append(criteria)
         return False
 
-    assert dispatch.oldest_for((0, 0, 1), meets) is None
+    assert dispatch.oldest_for((0, 0, 1), meets) == (None, [])
     assert len(probed) == dispatch.lanes == 2
 
 
 def test_an_item_is_not_read_where_nobody_waits() -> None:
     dispatch = added(ask())
     dispatch.take(searching(dispatch)[0].oldest().ask if searching(dispatch) else next(iter(dispatch._by_ask)))
-    assert dispatch.oldest_for((0, 0, 1), lambda _criteria: pytest.fail("it was looked at")) is None
+    assert dispatch.oldest_for((0, 0, 1), lambda _criteria: pytest.fail("it was looked at")) == (None, [])
 
 
 def up_to(looks: int, item: Json) -> Callable[[Criteria], bool | None]:
@@ -100,13 +100,17 @@ def up_to(looks: int, item: Json) -> Callable[[Criteria], bool | None]:
     return lambda criteria: None if next(left, None) is None else criteria.matches(item)
 
 
-def test_lanes_that_were_not_shown_an_item_look_for_it_themselves() -> None:
+def test_lanes_that_were_not_shown_an_item_can_be_made_to_look_for_it() -> None:
     png, jpg, gif = ask(PNG), ask(JPG), ask({"format": "gif"})
     dispatch = added(png, jpg, gif)
-    assert dispatch.oldest_for((0, 50, 7), up_to(1, JPG)) is None
+    taken, unseen = dispatch.oldest_for((0, 50, 7), up_to(1, JPG))
+    assert (taken, [lane.oldest().ask for lane in unseen]) == (None, [jpg, gif])
+    dispatch.look_from((0, 50, 7), unseen)
     assert [(lane.oldest().ask, lane.cursor) for lane in searching(dispatch)] == [(jpg, (0, 50, 6)), (gif, (0, 50, 6))]
-    assert dispatch.oldest_for((0, 50, 6), up_to(9, JPG)) is jpg, "what stands before it they have seen"
-    assert dispatch.oldest_for((0, 50, 7), up_to(9, JPG)) is None, "nor are they shown it again"
+    assert taker(dispatch, JPG, (0, 50, 6)) is jpg, "what stands before it they have seen"
+    assert taker(dispatch, JPG, (0, 50, 7)) is None, "nor are they shown it again"
+    dispatch.look_from((0, 50, 9), unseen)
+    assert [lane.cursor for lane in unseen] == [(0, 50, 6)] * 2
 
 
 def test_a_lane_that_was_shown_an_item_takes_it_though_others_were_not() -> None:
@@ -115,19 +119,42 @@ def test_a_lane_that_was_shown_an_item_takes_it_though_others_were_not() -> None
     dispatch.take(older)
     younger = ask(PNG)
     dispatch.add(younger, nobody)  # Its lane comes first, and is the younger.
-    searching_before = searching(dispatch)
-    assert dispatch.oldest_for((0, 50, 7), up_to(1, PNG)) is younger
-    assert searching(dispatch) == searching_before, "it is gone: nobody has to look for it"
+    assert dispatch.oldest_for((0, 50, 7), up_to(1, PNG)) == (younger, []), "it is gone: nobody has to look for it"
 
 
-def test_what_is_offered_to_nobody_all_lanes_look_for() -> None:
-    png, jpg = ask(PNG), ask(JPG)
-    dispatch = added(png, jpg)
-    dispatch.take(jpg)
-    dispatch.not_offered((0, 50, 7))
-    assert [lane.cursor for lane in dispatch._lanes.values()] == [(0, 50, 6), (0, 50, 6)]
-    dispatch.not_offered((0, 50, 9))
-    assert [lane.cursor for lane in dispatch._lanes.values()] == [(0, 50, 6), (0, 50, 6)]
+# ── What is yet to be offered ──
+
+
+def test_what_is_owed_is_taken_in_its_order_and_as_long_as_it_is_the_rest_waits() -> None:
+    claim, brief = ask(until=10), ask()
+    dispatch = added(claim, brief)
+    assert (dispatch.searching, dispatch.unanswered()) == (False, [brief])
+    dispatch.owe(map(str, range(OWED_A_TURN + 2)))
+    dispatch.owe(["0"])
+    assert (dispatch.searching, dispatch.unanswered()) == (True, [])
+    assert dispatch.unanswered(searched=False) == [brief]
+    assert dispatch.take_owed() == [str(number) for number in range(OWED_A_TURN)]
+    assert dispatch.take_owed() == [str(OWED_A_TURN), str(OWED_A_TURN + 1)]
+    assert dispatch.take_owed() == []
+    dispatch.owe(["7"])
+    dispatch.remove(claim)
+    dispatch.remove(brief)
+    assert not dispatch.searching, "where nobody waits, nothing is to be done"
+
+
+@pytest.mark.parametrize("how", ["too many", "rollback", "anew"])
+def test_where_all_lanes_look_anew_nothing_is_owed(how: str) -> None:
+    dispatch = added(ask(PNG), ask(JPG))
+    dispatch.owe(map(str, range(MOST_OWED)))
+    assert searching(dispatch) == []
+    if how == "too many":
+        dispatch.owe(["one more"])
+    elif how == "rollback":
+        dispatch.rollback()
+    else:
+        dispatch.look_anew()
+    assert dispatch.take_owed() == []
+    assert [lane.cursor for lane in searching(dispatch)] == [START, START]
 
 
 def test_a_claim_for_several_takes_so_many() -> None:
@@ -175,6 +202,16 @@ def test_of_the_lanes_that_search_the_next_is_the_one_that_did_so_longest_ago() 
     assert list(dispatch.to_search()) == [jpg, png]
     png.cursor = END
     assert list(dispatch.to_search()) == [jpg]
+
+
+def test_the_lane_for_anything_is_known_while_it_has_yet_to_look() -> None:
+    dispatch, claim = added(ask(PNG)), ask()
+    found = [dispatch.for_anything]
+    dispatch.add(claim, nobody)
+    (lane,) = searching(dispatch)
+    assert [*found, dispatch.for_anything] == [None, lane]
+    lane.cursor = END
+    assert not dispatch.for_anything
 
 
 def test_a_lane_without_claims_keeps_its_cursor_but_looks_at_what_stayed_ready() -> None:
@@ -262,6 +299,9 @@ def state(dispatch: Dispatch) -> list[tuple[Ask, int, int]]:
     assert sorted(dispatch._by_number) == [each.number for each in waiting]
     held = {holder: list(asks.values()) for holder, asks in dispatch._by_holder.items()}
     assert {ask for asks in held.values() for ask in asks} == set(dispatch._by_ask)
+    assert {*dispatch._idle} == {shape for shape, lane in dispatch._lanes.items() if not lane.claims}
+    assert {lane for lane in dispatch._lanes.values() if lane.searching} <= {*dispatch._unseen}
+    assert {*dispatch._brief} == {each.number for each in waiting if not each.ask.until}
     return [(each.ask, each.number, each.left) for each in waiting]
 
 

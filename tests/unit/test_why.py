@@ -9,7 +9,7 @@ from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.jsontext import Json, parse
 from leaseway_server.core.model import HTTP, NOBODY, Item
 from leaseway_server.core.why import MOST_AHEAD, MOST_EFFORT, Facts, Worker, why
-from support.model import NOW, held, pending
+from support.model import NOW, SOCKET, held, pending
 
 JPG: Final[Json] = {"format": "jpg", "size": {"width": 64}}
 QUIET: Final = Facts(NOW, paused=False, ahead=0, asked=(), workers=())
@@ -217,7 +217,26 @@ def test_who_holds_it(changes: dict[str, Any], told: str) -> None:
     }
     item = replace(held(), **(times | changes))
     assert codes(item, replace(QUIET, paused=True, ahead=3)) == ["held"]
-    assert told in message(item, QUIET)
+
+
+@pytest.mark.protocol("5.22")
+@pytest.mark.parametrize(
+    ("holder", "facts", "ends"),
+    [
+        (SOCKET, {}, "(40 s) is renewed"),
+        (HTTP, {"lease_ends": NOW + 40_000}, "(40 s) is renewed"),
+        (NOBODY, {"lease_ends": NOW + 40_000}, "(40 s) is resumed"),
+        (SOCKET, {"lease_ends": NOW + 7_000}, "(7 s) makes progress"),
+        (SOCKET, {"lease_ends": NOW + 7_000, "orphaned": True}, "(7 s) is resumed"),
+        (SOCKET, {"lease_ends": NOW + 90_000, "orphaned": True}, "(90 s) is resumed"),
+    ],
+)
+def test_it_is_told_when_a_lease_ends_and_what_it_waits_for(holder: int, facts: dict[str, Any], ends: str) -> None:
+    item = replace(held(), holder=holder, started_at=NOW - 5_000, lease_until=NOW + 40_000)
+    until, unless = ends[1:].split(") ")
+    text = message(item, replace(QUIET, **facts))
+    assert text.endswith(f"and does for {until} more unless it {unless}")
+    assert ("(its socket is gone)" in text) == (unless == "is resumed")
 
 
 @pytest.mark.protocol("5.91")

@@ -123,12 +123,14 @@ class Conversation(ABC):
     def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
         """Says what the outcome means, by `_say`."""
 
-    def _message(self, value: Json, said: list[Exchange], *, outer: bool) -> None:
+    def _message(self, value: Json, said: list[Exchange], *, outer: bool, full: bool = False) -> None:
         exchange = Exchange("")
         try:
             members = an_object(value, "a message")
             exchange.ref = _ref(members)
             exchange.verb = verb = self._verb(members)
+            if full:
+                raise LimitReached(f"{self.queue.limits.batch} messages and members of arrays are all of a batch")
             if verb == "batch":
                 self._batch(members[verb], said, outer=outer)
             elif verb == "hello":
@@ -152,8 +154,9 @@ class Conversation(ABC):
         if len(value) > self.queue.limits.batch:
             raise LimitReached(f"a batch has at most {self.queue.limits.batch} messages, and here are {len(value)}")
         self.heard += max(0, len(value) - 1)
+        room = self.heard + self.queue.limits.batch - len(value)  # For the further members of arrays.
         for message in value:
-            self._message(message, said, outer=False)
+            self._message(message, said, outer=False, full=self.heard > room)
 
     def _each(
         self, values: list[Json], whole: Exchange, most: int, fill_in: Callable[[Json, Exchange], None]

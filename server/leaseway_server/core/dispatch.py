@@ -11,11 +11,11 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Final
 
 from leaseway_server.core.commands import Answer, Ask
-from leaseway_server.core.criteria import Criteria, Shape
+from leaseway_server.core.criteria import ANYTHING, Criteria, Shape
 from leaseway_server.core.model import START, Position
 
 END: Final[Position] = (2**31, 0, 0)
@@ -25,6 +25,9 @@ CLAIM_CHARACTERS: Final = 8 * 1024 * 1024
 """A claim that was given more than so much is ended, with fewer items than it asked for: the server cuts `count`."""
 
 SPARE_ENDS: Final = 1_000
+OWED_A_TURN: Final = 250
+MOST_OWED: Final = 10_000
+"""Where more than so many items are yet to be offered, the lanes begin to look anew instead."""
 IDLE_LANES: Final = 64
 """So many lanes without a claim keep their cursor, so that a worker's next claim need not search anew."""
 
@@ -39,6 +42,7 @@ class Waiting:
     left: int
     size: int = 0
     """Characters of the items that it was given so far."""
+    lane: "Lane" = field(init=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +75,14 @@ class Dispatch:
 
     def __init__(self) -> None:
         self._lanes: dict[Shape, Lane] = {}
+        self._idle: OrderedDict[Shape, Lane] = OrderedDict()
+        """Those without a claim, in the order in which they lost their last one."""
+        self._unseen: dict[Lane, None] = {}
+        """All that have yet to look; and some that have not any more, until the next `commit`."""
+        self._brief: dict[int, Waiting] = {}
+        """The claims that do not wait, by number."""
+        self._owed: dict[str, None] = {}
+        """The ids of items that became ready and were not offered yet."""
         self._by_ask: dict[Ask, Waiting] = {}
         self._by_holder: dict[int, dict[int, Ask]] = {}
         self._by_number: dict[int, Ask] = {}
@@ -116,6 +128,7 @@ class Dispatch:
         """Keeps what was done since the last `commit` or `rollback`."""
         self._undo.clear()
         self._forget_idle_lanes()
+        self._unseen = {lane: None for lane in self._unseen if lane.searching}
         if len(self._ends) > 2 * len(self._by_ask) + SPARE_ENDS:  # Most are of claims that left before their time.
             self._ends = [(ask.until, number) for number, ask in self._by_number.items() if ask.until]
             heapq.heapify(self._ends)
@@ -131,7 +144,7 @@ class Dispatch:
         self._undo.clear()
         for lane in self._lanes.values():
             lane.claims = OrderedDict(sorted(lane.claims.items()))
-            lane.cursor = START
+        self._look_at_all()
 
     def of_holder(self, holder: int) -> list[Ask]:
         """The claims of one socket, oldest first."""
@@ -161,11 +174,11 @@ class Dispatch:
         """How many lanes there are."""
         return len(self._lanes)
 
-    def oldest_for(self, position: Position, meets: Callable[[Criteria], bool | None]) -> Ask | None:
+    def oldest_for(self, position: Position, meets: Callable[[Criteria], bool | None]) -> tuple[Ask | None, list[Lane]]:
         """The oldest claim that takes an item which just became ready at `position`.
 
         `meets` says whether it meets criteria, or None where that would take too long by now: then it goes to the
-        oldest of the claims before, or, where none of them takes it, the others' lanes have yet to look at it.
+        oldest of the claims before; where none of them takes it, the lanes are given that did not look at it.
         """
         best: Waiting | None = None
         unseen: list[Lane] = []
@@ -180,36 +193,58 @@ class Dispatch:
                 unseen.append(lane)
             elif met:
                 best = oldest
-        if best is None:
-            _look_from(position, unseen)
-        return best.ask if best else None
+        return (best.ask, []) if best else (None, unseen)
 
-    def not_offered(self, position: Position) -> None:
-        """Nobody was offered what became ready at this position and behind it: all lanes have yet to look at it."""
-        _look_from(position, self._lanes.values())
+    def owe(self, ids: Iterable[str]) -> None:
+        """These became ready and were not offered: they will be, in turns to come."""
+        self._owed.update(dict.fromkeys(ids))
+        if len(self._owed) > MOST_OWED:
+            self._look_at_all()
+
+    def take_owed(self) -> list[str]:
+        """Some of what is owed, those first that are owed longest; to be offered now, or owed again."""
+        ids = list(islice(self._owed, OWED_A_TURN))
+        for item_id in ids:
+            del self._owed[item_id]
+        return ids
 
     @property
     def searching(self) -> bool:
-        """Whether a lane still has to look into the store."""
-        return any(lane.searching for lane in self._lanes.values())
+        """Whether a lane still has to look into the store, or a claim to be offered something."""
+        return any(lane.searching for lane in self._unseen) or bool(self._owed and self._by_ask)
+
+    @property
+    def for_anything(self) -> Lane | None:
+        """The lane that takes anything, where it still has to look."""
+        lane = self._lanes.get(ANYTHING.shape)
+        return lane if lane and lane.searching else None
 
     def to_search(self) -> Iterator[Lane]:
         """The lanes that still have to look: first those that did not look yet and the one that takes anything (what it
         looks at it takes), those with the oldest claims first; then those that looked longest ago."""
-        lanes = [lane for lane in self._lanes.values() if lane.searching]
+        lanes = [lane for lane in self._unseen if lane.searching]
         for lane in sorted(lanes, key=_turn_of):
             lane.searched = next(self._searches)
             yield lane
 
     def unanswered(self, *, searched: bool = True) -> list[Ask]:
         """The claims that do not wait; with `searched` only those whose lane has seen everything."""
-        lanes = [lane for lane in self._lanes.values() if lane.cursor == END or not searched]
-        return [waiting.ask for lane in lanes for waiting in lane.claims.values() if not waiting.ask.until]
+        if searched and self._owed:
+            return []
+        return [each.ask for each in self._brief.values() if each.lane.cursor == END or not searched]
 
     def look_anew(self) -> None:
         """All lanes have yet to look at all that the store has, those with the oldest claims first."""
         for lane in self._lanes.values():
-            lane.cursor, lane.searched = START, 0
+            lane.searched = 0
+        self._look_at_all()
+
+    def look_from(self, position: Position, lanes: Iterable[Lane]) -> None:
+        """These lanes have yet to look at what stands at this position and behind it."""
+        rank, due_at, seq = position
+        for lane in lanes:
+            lane.cursor = min(lane.cursor, (rank, due_at, seq - 1))
+            self._unseen[lane] = None
 
     def asked(self) -> list[Criteria]:
         """The criteria of the claims that wait, each once."""
@@ -218,41 +253,54 @@ class Dispatch:
     def stays_ready(self, position: Position) -> None:
         """No claim took what became ready at this position and behind it: the lanes without claims must look at it
         when one comes."""
-        _look_from(position, (lane for lane in self._lanes.values() if not lane.claims))
+        self.look_from(position, self._idle.values())
 
     def _enter(self, waiting: Waiting) -> None:
         ask = waiting.ask
-        lane = self._lanes.get(ask.criteria.shape)
-        if lane is None:
-            lane = self._lanes[ask.criteria.shape] = Lane(ask.criteria)
+        lane = waiting.lane = self._lane(ask.criteria)
         lane.claims[waiting.number] = waiting
+        if lane.cursor < END:
+            self._unseen[lane] = None
         self._by_ask[ask] = waiting
         self._by_number[waiting.number] = ask
         self._by_holder.setdefault(ask.holder, {})[waiting.number] = ask
         if ask.until:
             heapq.heappush(self._ends, (ask.until, waiting.number))
+        else:
+            self._brief[waiting.number] = waiting
+
+    def _lane(self, criteria: Criteria) -> Lane:
+        """The lane of these criteria, which has a claim from now on."""
+        lane = self._lanes.get(criteria.shape)
+        if lane is None:
+            lane = self._lanes[criteria.shape] = Lane(criteria)
+        elif not lane.claims:
+            del self._idle[criteria.shape]
+        return lane
 
     def _leave(self, waiting: Waiting) -> None:
         ask = waiting.ask
         del self._by_ask[ask], self._by_number[waiting.number]
-        del self._lanes[ask.criteria.shape].claims[waiting.number]
+        self._brief.pop(waiting.number, None)
+        lane = waiting.lane
+        del lane.claims[waiting.number]
+        if not lane.claims:
+            self._idle[lane.criteria.shape] = lane
         held = self._by_holder[ask.holder]
         del held[waiting.number]
         if not held:
             del self._by_holder[ask.holder]
 
     def _forget_idle_lanes(self) -> None:
-        if len(self._lanes) > IDLE_LANES:
-            idle = [shape for shape, lane in self._lanes.items() if not lane.claims]
-            for shape in idle[: max(0, len(idle) - IDLE_LANES)]:
-                del self._lanes[shape]
+        while len(self._idle) > IDLE_LANES:
+            shape, _ = self._idle.popitem(last=False)
+            del self._lanes[shape]
 
-
-def _look_from(position: Position, lanes: Iterable[Lane]) -> None:
-    """Has the lanes look at what stands at this position and behind it."""
-    rank, due_at, seq = position
-    for lane in lanes:
-        lane.cursor = min(lane.cursor, (rank, due_at, seq - 1))
+    def _look_at_all(self) -> None:
+        for lane in self._lanes.values():
+            lane.cursor = START
+        self._unseen = dict.fromkeys(self._lanes.values())
+        self._owed.clear()
 
 
 def _turn_of(lane: Lane) -> tuple[bool, int, int]:

@@ -27,6 +27,7 @@ from leaseway_server.core.events import (
     Retry,
     SocketLost,
 )
+from leaseway_server.core.members import MAX_TIME
 from leaseway_server.core.model import NOBODY, Ending, Item, Status
 from leaseway_server.core.policy import Policy
 
@@ -104,7 +105,7 @@ def fail_at_last(item: Item, event: Fail, now: int, _policy: Policy) -> Item:
 
 
 def release(item: Item, event: Release, now: int, _policy: Policy) -> Item:
-    due_at = item.due_at if event.delay is None else now + event.delay
+    due_at = item.due_at if event.delay is None else min(now + event.delay, MAX_TIME)
     return _requeue(_changed(item, now), "released", due_at, now)
 
 

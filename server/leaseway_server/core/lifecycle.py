@@ -28,6 +28,7 @@ from leaseway_server.core.events import (
     Retry,
     SocketLost,
 )
+from leaseway_server.core.members import MAX_TIME
 from leaseway_server.core.model import NOBODY, OPEN, TERMINAL, Ending, Item, NewItem, Status
 from leaseway_server.core.policy import Policy
 
@@ -47,8 +48,8 @@ def create(new: NewItem, item_id: str, seq: int, now: int, policy: Policy) -> It
 
     Raises `BadMessage` where it would be due at or after the end of its life (PROTOCOL.md §5).
     """
-    due_at = max(now + new.delay_ms, new.due_at)
-    expires_at = 0 if new.ttl_ms is None else now + new.ttl_ms
+    due_at = min(max(now + new.delay_ms, new.due_at), MAX_TIME)
+    expires_at = 0 if new.ttl_ms is None else min(now + new.ttl_ms, MAX_TIME)
     if new.ttl_ms is not None and due_at >= expires_at:
         raise BadMessage("the item would be due at or after the end of its life", path="/ttlMs")
     return Item(

@@ -15,7 +15,7 @@ from leaseway_server.core.first_views import FirstViews
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.members import an_object, flag
 from leaseway_server.core.model import Item
-from leaseway_server.core.posting import parse_post, parse_posts
+from leaseway_server.core.posting import check_number, parse_post, parse_posts
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.watch import ALL, View, WatchList, view_of
 
@@ -163,8 +163,9 @@ class MonitorSession(Conversation):
             raise NotAllowed("this token may watch here, but not post")
         command: Post | PostAll
         if isinstance(value, list):
-            self.heard += max(0, len(value) - 1)
             self._check_answer(len(value))
+            check_number(len(value), self.queue)
+            self.heard += len(value) - 1
             command = PostAll(parse_posts(value, self.queue, self._user))
             watched = tuple(index for index, post in enumerate(value) if _subscribes(post, f"/{index}"))
         else:
@@ -200,8 +201,8 @@ class MonitorSession(Conversation):
                 self._forget(item_id)
 
     def _name(self, ids: tuple[str, ...]) -> None:
-        self.heard += len(ids) // IDS_A_MESSAGE
         self._check_room(sum(item_id not in self.watching for item_id in ids))
+        self.heard += len(ids) // IDS_A_MESSAGE
         for item_id in ids:
             self._start(item_id)
         self._first_views.name(ids)

@@ -14,6 +14,10 @@ from leaseway_server.core.queue import RECORD_LIMIT, Queue, check_in
 
 REPORTS: Final = frozenset({"progress", "result", "fail", "release", "renew"})
 Message: TypeAlias = dict[str, object]
+CRITERIA_A_CLAIM: Final = 10
+"""A waiting claim counts as one more for each so many values in its criteria."""
+CHARACTERS_A_CLAIM: Final = 1_000
+"""And as one more for each so many characters of their names and texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,12 @@ def parse_ask(value: Json, queue: Queue, holder: int, user: str, worker: str) ->
         count=min(integer(claim, "count", least=1, most=HIGHEST_INTEGER) or 1, queue.limits.count),
         wait_ms=min(integer(claim, "waitMs", most=HIGHEST_INTEGER) or 0, queue.limits.wait_ms),
     )
+
+
+def weight(ask: Ask) -> int:
+    """What a waiting claim counts as: large criteria cost each item that comes more than small ones."""
+    criteria = ask.criteria
+    return 1 + criteria.size // CRITERIA_A_CLAIM + criteria.characters // CHARACTERS_A_CLAIM
 
 
 def ack(verb: str, item_id: str, changed: Changed, queue: Queue) -> Message:

@@ -18,13 +18,9 @@ from leaseway_server.core.jsontext import Json
 from leaseway_server.core.limits import Allowance
 from leaseway_server.core.members import an_object, integer, item_id, name_of, required
 from leaseway_server.core.queue import Queue
-from leaseway_server.core.reports import REPORTS, Reporter, ack, parse_ask, parse_report
+from leaseway_server.core.reports import REPORTS, Reporter, ack, parse_ask, parse_report, weight
 from leaseway_server.core.view import encode_item
 
-CRITERIA_A_CLAIM: Final = 10
-"""A waiting claim counts as one more for each so many values in its criteria."""
-CHARACTERS_A_CLAIM: Final = 1_000
-"""And as one more for each so many characters of their names and texts."""
 REMEMBERED: Final = 20_000
 """So many of a socket's latest claims, and at most twice as many, keep their number for reports without one."""
 
@@ -110,7 +106,7 @@ class WorkSession(Conversation):
 
     def _park(self, exchange: Exchange) -> None:
         """Counts the claims that wait."""
-        if not exchange.ordered and not self._waiting_claims.take(_weight(exchange)):
+        if not exchange.ordered and not self._waiting_claims.take(_weight_of(exchange)):
             limit = self._waiting_claims.of.limit
             raise LimitReached(f"{limit} claims of this token wait already, which is all that may")
 
@@ -118,16 +114,16 @@ class WorkSession(Conversation):
         """Takes an outcome of the exchange's command."""
         super().settle(exchange, outcome)
         if exchange.left == 0 and not exchange.ordered:
-            self._waiting_claims.give(_weight(exchange))
+            self._waiting_claims.give(_weight_of(exchange))
 
     def _resume(self, value: Json) -> ResumeLeases:
         resume = an_object(value, "resume")
         leases = required(resume, "leases")
         if not isinstance(leases, list):
             raise BadMessage("leases must be an array", path="/leases")
-        self.heard += len(leases) // IDS_A_MESSAGE
         if len(leases) > self.queue.limits.ids:
             raise LimitReached(f"at most {self.queue.limits.ids} leases are resumed at once", path="/leases")
+        self.heard += len(leases) // IDS_A_MESSAGE
         worker = name_of(resume, "worker") or self.greeting.worker
         if not worker:
             raise BadMessage("worker is missing: the name that the claims were made under", path="/worker")
@@ -187,8 +183,6 @@ def _resumed(known: str, changed: Changed) -> Message:
     return answer
 
 
-def _weight(exchange: Exchange) -> int:
-    """What a waiting claim counts as: large criteria cost each item that comes more than small ones."""
+def _weight_of(exchange: Exchange) -> int:
     assert isinstance(exchange.command, Ask)
-    criteria = exchange.command.criteria
-    return 1 + criteria.size // CRITERIA_A_CLAIM + criteria.characters // CHARACTERS_A_CLAIM
+    return weight(exchange.command)

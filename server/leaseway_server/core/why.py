@@ -40,7 +40,8 @@ class Facts:
     """What is known of the queue at `now`, ms since the epoch.
 
     `ahead`: ready items that are handed out before this one, counted up to `MOST_AHEAD`. `asked`: the criteria of the
-    claims that wait, over sockets and HTTP. `names`: whether workers, users and criteria may be named.
+    claims that wait, over sockets and HTTP. `names`: whether workers, users and criteria may be named. `lease_ends`:
+    when the item's lease is taken away (0: not known); `orphaned`: the socket that held it is of before the start.
     """
 
     now: int
@@ -49,6 +50,8 @@ class Facts:
     asked: Sequence[Criteria]
     workers: Sequence[Worker]
     names: bool = True
+    lease_ends: int = 0
+    orphaned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def why(item: Item, value: Json, facts: Facts) -> list[Reason]:
     if item.terminal:
         found = [(str(item.status), _ended(item, facts.now))]
     elif item.status == "processing":
-        found = [("held", _held(item, facts.now))]
+        found = [("held", _held(item, facts))]
     else:
         found = list(_waits(item, value, facts))
     if not facts.names:
@@ -142,13 +145,16 @@ def _asks(criteria: Criteria, value: Json) -> str:
     return f"asks for {_cut(write(asked))} at {_cut(path) or 'the whole item'}"
 
 
-def _held(item: Item, now: int) -> str:
+def _held(item: Item, facts: Facts) -> str:
     who = f"worker {_cut(item.worker)}" if item.worker else "a worker without a name"
     user = f" of the user {_cut(item.lease_user)}" if item.lease_user else ""
     over = " (over HTTP)" if item.holder == HTTP else ""
-    gone = " (its socket is gone)" if item.holder == NOBODY else ""
-    since, until = _span(now - item.started_at), _span(item.lease_until - now)
-    return f"{who}{user}{over}{gone} has held it for {since}, and does for {until} more unless it is renewed"
+    left = item.holder == NOBODY or facts.orphaned
+    gone = " (its socket is gone)" if left else ""
+    ends = facts.lease_ends or item.lease_until
+    unless = "it is resumed" if left else "it makes progress" if ends < item.lease_until else "it is renewed"
+    since, until = _span(facts.now - item.started_at), _span(ends - facts.now)
+    return f"{who}{user}{over}{gone} has held it for {since}, and does for {until} more unless {unless}"
 
 
 def _ended(item: Item, now: int) -> str:

@@ -262,6 +262,8 @@ class Engine:
         self.tally.take(work.rows.more, changes, work.rows.now)
         self.paused = work.paused
         self._deadlines.include(changes)
+        for each in work.unfinished:
+            self.submit(each.command, each.answer)
         self._teller.committed(work, changes)
         self._teller.tell(self._observer.changed, changes)
 

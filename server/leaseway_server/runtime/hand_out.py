@@ -1,12 +1,12 @@
 """The part of a turn that gives ready items to waiting claims (architecture: `The heart`, step 4).
 
 What became claimable in this turn is offered from memory, since the store's index does not know it yet, as far as a
-budget goes (`offering.py`); then lanes that have not seen everything, or were not offered everything, look into the
+budget goes (`offering.py`), and the rest in the turns to come; then lanes that have not seen everything look into the
 store, a bounded slice at a time.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Final
@@ -49,21 +49,32 @@ class HandOut:
         self._outcomes = outcomes
         self._match = match
 
-    async def run(self) -> None:
-        """Until all claims are served, everything was seen, or the slice is used up."""
-        ready = sorted(self._ready(), key=lambda item: item.position)
-        if ready and len(self._dispatch):
-            ready = await self._offer(ready)
-        budget = SLICE
-        for lane in self._dispatch.to_search():
-            budget = await self._search(lane, ready, budget)
-            ready = [item for item in ready if self._rows[item.id].status == "pending"]
-            if budget <= 0:
-                break
-        if ready:
-            self._dispatch.stays_ready(ready[0].position)
+    async def run(self, owed: Collection[str] = ()) -> None:
+        """Until all claims are served, everything was seen, or the slice is used up. `owed` are ids of rows that became
+        ready before, and were not offered yet."""
+        ready = sorted(self._ready(), key=_POSITION)
+        # The lanes know of the others.
+        news = [item for item in ready if self._rows.changed(item) or item.id in owed]
+        if news and len(self._dispatch):
+            await self._offer(news)
+        await self._look(ready)
+        if news := self._still(news):
+            self._dispatch.stays_ready(news[0].position)
         for ask in self._dispatch.unanswered():
             self.end(ask)
+
+    async def _look(self, ready: Sequence[Item]) -> None:
+        """The lanes look, one after the other. What takes anything waits for no further slices of others."""
+        budget = SLICE
+        anything = self._dispatch.for_anything
+        for lane in self._dispatch.to_search():
+            if lane is anything:
+                anything = None
+            budget = await self._search(lane, self._still(ready), budget)
+            if budget <= 0:
+                break
+        if anything is not None:
+            await self._search(anything, self._still(ready), SLICE)
 
     def end(self, ask: Ask) -> None:
         """The claim is over, with what it has."""
@@ -72,22 +83,27 @@ class HandOut:
     def _ready(self) -> list[Item]:
         return [item for item in self._rows.all() if item.ready and item.claimable(self._rows.now)]
 
-    async def _offer(self, ready: Sequence[Item]) -> list[Item]:
-        """Offers them to the lanes, in their order; gives those that nobody took. The lanes look for the rest."""
+    def _still(self, ready: Sequence[Item]) -> list[Item]:
+        """Those of them that were not given out meanwhile."""
+        return [item for item in ready if self._rows[item.id].status == "pending"]
+
+    async def _offer(self, news: Sequence[Item]) -> None:
+        """Offers them to the lanes, in their order; what is past the budget, in the turns to come."""
         offering = Offering()
-        left: list[Item] = []
-        for index, item in enumerate(ready):
+        for index, item in enumerate(news):
             if not offering.begin(self._dispatch.lanes):
-                self._dispatch.not_offered(item.position)
-                return [*left, *ready[index:]]
+                self._dispatch.owe(each.id for each in news[index:])
+                return
             if not item.body:
-                await self._rows.with_bodies(ready[index : index + FEW])
-            ask = self._dispatch.oldest_for(item.position, offering.show(item.body))
-            if ask is None:
-                left.append(item)
-            else:
+                await self._rows.with_bodies(news[index : index + FEW])
+            ask, unseen = self._dispatch.oldest_for(item.position, offering.show(item.body))
+            if ask:
                 self._hand(item, ask)
-        return left
+            elif unseen and index:
+                self._dispatch.owe(each.id for each in news[index:])
+                return
+            else:  # What is too much for a whole turn is left to the lanes.
+                self._dispatch.look_from(item.position, unseen)
 
     async def _search(self, lane: Lane, ready: Sequence[Item], budget: int) -> int:
         """Looks through the store's ready items, and those of this turn that stand among them.

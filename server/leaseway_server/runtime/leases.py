@@ -67,13 +67,23 @@ class Leases:
     def __len__(self) -> int:
         return len(self._leases)
 
-    def of_holder(self, holder: int) -> frozenset[str]:
-        """The ids that a socket holds."""
-        return frozenset(self._by_holder.get(holder, ()))
+    def number(self, holder: int) -> int:
+        """How many items a socket holds."""
+        return len(self._by_holder.get(holder, ()))
+
+    def of_holder(self, holder: int, most: int) -> list[str]:
+        """The ids of what a socket holds; at most so many."""
+        return list(islice(self._by_holder.get(holder, ()), most))
 
     def held(self, holder: int, most: int) -> list[tuple[str, Lease]]:
         """What a socket holds, by id; at most so many."""
-        return [(item_id, self._leases[item_id]) for item_id in islice(self._by_holder.get(holder, ()), most)]
+        return [(item_id, self._leases[item_id]) for item_id in self.of_holder(holder, most)]
+
+    def end_of(self, item_id: str) -> tuple[int, bool]:
+        """When an item's lease is taken away where nothing is done for it (0: it is not leased), and whether it is of a
+        socket from before the start."""
+        lease = self._leases.get(item_id)
+        return (lease.ends, self._start.orphaned(lease.holder)) if lease else (0, False)
 
     def update(self, items: Iterable[Item]) -> None:
         """Takes in what was committed."""

@@ -49,9 +49,13 @@ class Looking:
         """The criteria of the claims that wait, each once."""
         return self._dispatch.asked()
 
+    def lease_end(self, item_id: str) -> tuple[int, bool]:
+        """When an item's lease is taken away, and whether its socket is of before the start; see `Leases.end_of`."""
+        return self._leases.end_of(item_id)
+
     def holds(self, holder: int) -> int:
         """How many leases a socket holds."""
-        return len(self._leases.of_holder(holder))
+        return self._leases.number(holder)
 
 
 async def index_members(store: Store, match: Match, queue: str) -> None:

@@ -1,8 +1,9 @@
 """How much is offered from memory in one turn: items that became ready are held against the lanes' criteria there.
 
 It all happens between two looks at the sockets, so that it has a budget, whatever the number of items, their size and
-the number of lanes. What is not offered within it is nobody's loss: the lanes find it in the store, slice by slice. But
-they do so in the order in which they search, so that under such load the oldest claim need not be the first.
+the number of lanes. What is not offered within it is offered in the turns to come; an item that is too much for a whole
+turn the lanes find in the store, slice by slice, in the order in which they search, so that under such load the oldest
+claim need not be the first.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from leaseway_server.core.attempts import Attempt, forgotten, remembered
+from leaseway_server.core.attempts import PRESUMED, Attempt, forgotten, remembered
 from leaseway_server.core.commands import Changed, Posted
 from leaseway_server.core.events import Event
 from leaseway_server.core.lifecycle import Refusal, apply
@@ -59,6 +59,10 @@ class Rows:
         """All of them, as they are by now."""
         return self._items.values()
 
+    def changed(self, item: Item) -> bool:
+        """Whether an item, as it is by now, is new or is not as it was when the turn began."""
+        return self._before.get(item.id) is not item
+
     def found(self, item: Item) -> Item:
         """A row that another statement of the transaction gave: what is known of it already stands."""
         if item.id not in self._items:
@@ -105,6 +109,11 @@ class Rows:
             self._attempts[after.seq, attempt.attempts] = attempt
         elif number := forgotten(before, after):
             self._attempts[after.seq, number] = None
+
+    def given_back(self, before: Item) -> bool:
+        """Whether the attempt in which the item was when the turn began was ended by its worker's own report."""
+        attempt = self._attempts.get((before.seq, before.attempts))
+        return attempt is not None and attempt.ending not in PRESUMED
 
     def remove(self, item: Item) -> None:
         """The item, as the store has it, goes with all that belongs to it."""

@@ -7,6 +7,7 @@ from typing import TypeAlias, TypeVarTuple
 from leaseway_server.core.lifecycle import loss
 from leaseway_server.core.model import Changes
 from leaseway_server.runtime.hub import Hub
+from leaseway_server.runtime.rows import Rows
 from leaseway_server.runtime.turn import TurnWork
 
 OnLoss: TypeAlias = Callable[[str, str], None]
@@ -39,12 +40,18 @@ class Teller:
         """Everybody hears of the turn: first those who asked, then those who lost something, then those who watch."""
         for answer, outcome in work.outcomes:
             self.tell(answer, outcome)
-        for before, after in changes:
-            if before is not None and before.holder in self._on_loss and (reason := loss(before, after)):
-                self.tell(self._on_loss[before.holder], after.id, reason)
+        self._tell_of_losses(work.rows, changes)
         shown = (after for before, after in changes if before is None or before.rev != after.rev)
         self.tell(self._hub.publish, shown, work.rows.now)
         self.tell(self._hub.end, [item.id for item in work.rows.gone()])
+
+    def _tell_of_losses(self, rows: Rows, changes: Changes) -> None:
+        """Who gave an item back has lost nothing, whatever became of it in the same turn."""
+        for before, after in changes:
+            if before is None or before.holder not in self._on_loss:
+                continue
+            if (reason := loss(before, after)) and not rows.given_back(before):
+                self.tell(self._on_loss[before.holder], after.id, reason)
 
     def tell(self, who: Callable[[*Told], None], *what: *Told) -> None:
         """Calls `who`; whatever comes of it is told in the log."""

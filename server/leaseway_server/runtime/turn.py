@@ -53,6 +53,10 @@ READ_ITEMS: Final = 8
 """Views are read by so many at a time, up to about so many characters a turn; the rest is left for the next."""
 SLICE: Final = 500
 """So many rows are swept in one turn; the next turn goes on."""
+DROPPED: Final = 250
+"""So many items of lost sockets are requeued in one turn; the next turn goes on."""
+DELETED: Final = 25
+"""So many items are deleted in one turn, as are pruned: to free large ones takes time by the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,8 @@ class TurnWork:
         """Whether claims find nothing, as of the end of the turn."""
         self.pruned = False
         """Whether items were pruned, and there may be more of them."""
+        self.unfinished: list[Submission] = []
+        """What was more than one turn does, of lost sockets and of deletes: to be said again."""
         self._was_paused = paused
         self._turn = turn
         self._queue = queue
@@ -98,6 +104,7 @@ class TurnWork:
         self._leases = leases
         self._start = start
         self._resumed: dict[int, list[str]] = {}
+        self._dropped: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
         self._followed = FollowedPages(turn, self.rows)
         self._waits_since: list[WaitsSince] = []
@@ -106,12 +113,13 @@ class TurnWork:
         self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool, claims_open: bool = True
     ) -> None:
         """Does all of it but the commit. An exception leaves nothing done, once the transaction is rolled back."""
-        await self._load(submissions, sweeps)
+        owed = self._dispatch.take_owed() if dispatching and not self.paused else []
+        await self._load(submissions, sweeps, owed)
         for submission in submissions:
             self._do(submission)
         await self._sweep(sweeps)
         if dispatching and not self.paused:
-            await self._hand_out.run()
+            await self._hand_out.run(owed)
         elif self.paused or not claims_open:  # Claims that do not wait must not hold up what was said behind them.
             for ask in self._dispatch.unanswered(searched=False):
                 self._hand_out.end(ask)
@@ -126,8 +134,8 @@ class TurnWork:
 
     # ── 1. Load ──
 
-    async def _load(self, submissions: Sequence[Submission], sweeps: Sweeps) -> None:
-        named: set[str] = set(sweeps.leases)
+    async def _load(self, submissions: Sequence[Submission], sweeps: Sweeps, owed: Sequence[str]) -> None:
+        named: set[str] = {*sweeps.leases, *owed}
         posts: list[NewItem] = []
         for submission in submissions:
             command = submission.command
@@ -141,12 +149,18 @@ class TurnWork:
                 case ResumeLeases():
                     named.update(item_id for item_id, _ in command.leases)
                 case Drop():
-                    named.update(self._leases.of_holder(command.holder))
+                    named.update(self._part_of(command.holder))
         if sweeps.told:
             await self._turn.stamp(sweeps.told)
         await self._posts.number(len(posts))
         await self.rows.load(named)
         await self._keys.load(posts, _retried(submissions))
+
+    def _part_of(self, holder: int) -> list[str]:
+        """What this turn requeues of a lost socket's items."""
+        room = DROPPED - sum(map(len, self._dropped.values()))
+        self._dropped[holder] = self._leases.of_holder(holder, room)
+        return self._dropped[holder]
 
     # ── 2. Apply ──
 
@@ -166,7 +180,7 @@ class TurnWork:
             case Post() | PostAll():
                 return self._posts.post(command)
             case Delete():
-                return self._guarded(command) or self.rows.delete(command.id)
+                return self._guarded(command) or self._delete(command, submission)
             case Ask():
                 self._ask(command, submission.answer)
                 return None
@@ -178,8 +192,7 @@ class TurnWork:
                 self._withdraw(command)
                 return Done()
             case Drop():
-                self._drop(command.holder)
-                return Done()
+                return self._drop(command.holder, submission)
             case Pause():
                 return self._pause(command.on)
 
@@ -205,6 +218,12 @@ class TurnWork:
         if isinstance(command.event, Retry):
             return self._retry(command.id, command.event)
         return self.rows.change(command.id, command.event)
+
+    def _delete(self, command: Delete, submission: Submission) -> Changed | None:
+        if len(self.rows.deleted) == DELETED:
+            self.unfinished.append(submission)
+            return None
+        return self.rows.delete(command.id)
 
     def _retry(self, item_id: str, event: Retry) -> Changed:
         """With its key, which it holds anew. Raises `Conflict` where another item has that by now."""
@@ -235,12 +254,16 @@ class TurnWork:
             if ask in self._dispatch:
                 self._hand_out.end(ask)
 
-    def _drop(self, holder: int) -> None:
+    def _drop(self, holder: int, submission: Submission) -> Done | None:
         for ask in self._dispatch.of_holder(holder):
             self._dispatch.remove(ask)
         # Besides what it held when the turn began, it may have resumed leases within the turn.
-        for item_id in {*self._leases.of_holder(holder), *self._resumed.get(holder, ())}:
+        for item_id in {*self._dropped[holder], *self._resumed.get(holder, ())}:
             self.rows.change(item_id, SocketLost(holder))
+        if self._leases.number(holder) > len(self._dropped[holder]):
+            self.unfinished.append(submission)
+            return None
+        return Done()
 
     def _pause(self, on: bool) -> Paused:
         changed, self.paused = on != self.paused, on

@@ -90,7 +90,8 @@ class Walk:
 
 
 async def bulk(request: Request) -> Response:
-    """`POST /<queue>/bulk`. It ends early where the client leaves or the server stops; what was done stays done."""
+    """`POST /<queue>/bulk`. It ends early where the client leaves, its token ends, or the server stops; what was done
+    stays done."""
     site: Site = request.app.state.site
     caller = admit(site, request.scope, "admin")
     served = caller.served
@@ -103,6 +104,7 @@ async def bulk(request: Request) -> Response:
             raise Unavailable(f"the server stops; until now {walk.changed} items were changed")
         if await request.is_disconnected():
             raise ClientDisconnect
+        admit(site, request.scope, "admin")
 
     try:
         await walk.run(pause)

@@ -16,7 +16,7 @@ from leaseway_server.core.errors import LimitReached
 from leaseway_server.core.events import Release
 from leaseway_server.core.limits import Allowance
 from leaseway_server.core.model import HTTP, Item
-from leaseway_server.core.reports import Reporter, ack, parse_ask, parse_report
+from leaseway_server.core.reports import Reporter, ack, parse_ask, parse_report, weight
 from leaseway_server.core.view import encode_item
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.web.auth import admit
@@ -77,7 +77,7 @@ async def claim(request: Request) -> Response:
     body = await read_json(request, queue.limits.message_bytes)
     ask = parse_ask(body, queue, HTTP, caller.user, "")
     waiting = Allowance(site.waiting_claims, caller.key)
-    if ask.wait_ms and not waiting.take():
+    if ask.wait_ms and not waiting.take(weight(ask)):
         raise LimitReached(f"{waiting.of.limit} claims of this token wait already, which is all that may")
     held = HttpClaim(ask, engine)
     engine.submit(ask, held.answer)

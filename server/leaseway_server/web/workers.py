@@ -14,8 +14,8 @@ from leaseway_server.web.work_socket import WorkSocket
 
 MOST_HELD: Final = 10_000
 """So many leases of one socket are told, which is as many as a message may name."""
-AT_ONCE: Final = 50
-"""After so many sockets others have their turn on the event loop."""
+AT_ONCE: Final = 64 * 1024
+"""After so many bytes of the answer others have their turn on the event loop."""
 
 
 async def list_workers(request: Request) -> Response:
@@ -24,9 +24,12 @@ async def list_workers(request: Request) -> Response:
     served = admit(site, request.scope, "admin").served
     workers = []
     sockets = [socket for socket in served.sockets if isinstance(socket, WorkSocket)]
-    for number, socket in enumerate(sorted(sockets, key=lambda socket: socket.session.holder), 1):
+    size = 0
+    for socket in sorted(sockets, key=lambda socket: socket.session.holder):
         workers.append(orjson.dumps(_worker(socket, served.engine)))
-        if number % AT_ONCE == 0:
+        size += len(workers[-1])
+        if size > AT_ONCE:
+            size = 0
             await asyncio.sleep(0)
     return Response(b'{"workers":[' + b",".join(workers) + b"]}", media_type="application/json")
 

@@ -17,6 +17,8 @@ PACKAGE: Final = "leaseway_server.store.sqlite"
 CHECK_SECONDS: Final = 0.5
 WAL_BYTES: Final = 16 * 1024 * 1024
 """The write-ahead log's size, made at the start and kept: a commit to a file that grows costs twice."""
+MOST_WAL_BYTES: Final = 64 * 1024 * 1024
+"""A log that grew past this while it could not begin anew, as during a long backup, is cut to it when it does."""
 _CHECK_STEPS: Final = 20_000
 
 
@@ -115,6 +117,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA wal_autocheckpoint = 0")  # The store checkpoints between turns, on its thread.
+    connection.execute(f"PRAGMA journal_size_limit = {MOST_WAL_BYTES}")
     connection.execute("PRAGMA cache_size = -65536")
     # What is deleted is overwritten only where that costs nothing. Some builds of SQLite write zeros over each page of
     # a large body, which fills the log and holds up the next turns.

@@ -4,29 +4,36 @@ SELECT {columns} FROM item WHERE seq IN (SELECT value FROM json_each(?)) ORDER B
 -- name: pick_same_moment
 -- The rows behind a position, in three steps: a comparison of all three columns at once would use only two of the
 -- index, and step over all rows that were posted in one moment again and again. The columns are those of `Candidate`.
+-- What is to be skipped is left out here, and not by who reads: its body may be large.
 SELECT rank, due_at, seq, expires_at, body.value FROM item JOIN body USING (seq)
-WHERE ready = 1 AND rank = ? AND due_at = ? AND seq > ? ORDER BY seq LIMIT ?;
+WHERE ready = 1 AND rank = ? AND due_at = ? AND seq > ?
+AND seq NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?;
 
 -- name: pick_same_rank
 SELECT rank, due_at, seq, expires_at, body.value FROM item JOIN body USING (seq)
-WHERE ready = 1 AND rank = ? AND due_at > ? ORDER BY due_at, seq LIMIT ?;
+WHERE ready = 1 AND rank = ? AND due_at > ?
+AND seq NOT IN (SELECT value FROM json_each(?)) ORDER BY due_at, seq LIMIT ?;
 
 -- name: pick_lower_rank
 SELECT rank, due_at, seq, expires_at, body.value FROM item JOIN body USING (seq)
-WHERE ready = 1 AND rank > ? ORDER BY rank, due_at, seq LIMIT ?;
+WHERE ready = 1 AND rank > ?
+AND seq NOT IN (SELECT value FROM json_each(?)) ORDER BY rank, due_at, seq LIMIT ?;
 
 -- name: pick_match_same_moment
 -- The same of the rows with one text in a column of `match`, by that column's index.
 SELECT rank, due_at, seq, expires_at, body.value FROM item JOIN body USING (seq)
-WHERE ready = 1 AND {match} <> '' AND {match} = ? AND rank = ? AND due_at = ? AND seq > ? ORDER BY seq LIMIT ?;
+WHERE ready = 1 AND {match} <> '' AND {match} = ? AND rank = ? AND due_at = ? AND seq > ?
+AND seq NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?;
 
 -- name: pick_match_same_rank
 SELECT rank, due_at, seq, expires_at, body.value FROM item JOIN body USING (seq)
-WHERE ready = 1 AND {match} <> '' AND {match} = ? AND rank = ? AND due_at > ? ORDER BY due_at, seq LIMIT ?;
+WHERE ready = 1 AND {match} <> '' AND {match} = ? AND rank = ? AND due_at > ?
+AND seq NOT IN (SELECT value FROM json_each(?)) ORDER BY due_at, seq LIMIT ?;
 
 -- name: pick_match_lower_rank
 SELECT rank, due_at, seq, expires_at, body.value FROM item JOIN body USING (seq)
-WHERE ready = 1 AND {match} <> '' AND {match} = ? AND rank > ? ORDER BY rank, due_at, seq LIMIT ?;
+WHERE ready = 1 AND {match} <> '' AND {match} = ? AND rank > ?
+AND seq NOT IN (SELECT value FROM json_each(?)) ORDER BY rank, due_at, seq LIMIT ?;
 
 -- name: come_due
 SELECT {columns} FROM item WHERE ready = 0 AND status = 'pending' AND due_at <= ? ORDER BY due_at LIMIT ?;

@@ -58,6 +58,8 @@ REMOVE_CHARACTERS: Final = 1024 * 1024
 """So much of bodies and results goes in one turn, or one item: freeing it takes time by the page."""
 ATTEMPT_CHARACTERS: Final = 1024 * 1024
 """So much of an item's attempts is read: each may have an error of 32 KiB."""
+ATTEMPT_BESIDE: Final = 150
+"""What an attempt counts as beside its error and its worker's name: there may be very many that have neither."""
 
 _values = attrgetter(*COLUMNS)
 _attempt_values = attrgetter("attempts", "worker", "started_at", "ended_at", "ending", "error")
@@ -115,14 +117,13 @@ class SqliteTurn:
         """The next ready items."""
         picked: list[Candidate] = []
         size = 0
-        most = limit + len(skip)
-        behind = self._narrowed(after, most, narrowing) if narrowing else self._behind(after, most)
+        skipped = _numbers(skip)
+        behind = self._narrowed(after, limit, skipped, narrowing) if narrowing else self._behind(after, limit, skipped)
         for candidate in map(Candidate._make, behind):
-            if candidate.seq not in skip:
-                picked.append(candidate)
-                size += len(candidate.body)
-                if len(picked) == limit or size > PICK_CHARACTERS:
-                    break
+            picked.append(candidate)
+            size += len(candidate.body)
+            if len(picked) == limit or size > PICK_CHARACTERS:
+                break
         return picked
 
     async def take(self, candidates: Collection[Candidate]) -> dict[int, Item]:
@@ -133,26 +134,26 @@ class SqliteTurn:
             item.body = bodies[seq]
         return taken
 
-    def _behind(self, after: Position, limit: int) -> Iterator[Row]:
+    def _behind(self, after: Position, limit: int, skipped: str) -> Iterator[Row]:
         """The ready items behind a position, at most `limit` of each kind, as rows of what a `Candidate` has."""
         rank, due_at, _ = after
         if after != START:
-            yield from self._execute(SQL["pick_same_moment"], (*after, limit))
-            yield from self._execute(SQL["pick_same_rank"], (rank, due_at, limit))
-        yield from self._execute(SQL["pick_lower_rank"], (rank, limit))
+            yield from self._execute(SQL["pick_same_moment"], (*after, skipped, limit))
+            yield from self._execute(SQL["pick_same_rank"], (rank, due_at, skipped, limit))
+        yield from self._execute(SQL["pick_lower_rank"], (rank, skipped, limit))
 
-    def _narrowed(self, after: Position, limit: int, narrowing: Narrowing) -> Iterator[Row]:
+    def _narrowed(self, after: Position, limit: int, skipped: str, narrowing: Narrowing) -> Iterator[Row]:
         """As `_behind`, but only what has one of the texts, by the index of its member."""
         column = f"match_{narrowing.column}"
-        each = [self._with_text(after, limit, column, text) for text in narrowing.texts]
+        each = [self._with_text(after, limit, skipped, column, text) for text in narrowing.texts]
         return each[0] if len(each) == 1 else merge(*each)  # By their positions, which come first.
 
-    def _with_text(self, after: Position, limit: int, column: str, text: str) -> Iterator[Row]:
+    def _with_text(self, after: Position, limit: int, skipped: str, column: str, text: str) -> Iterator[Row]:
         rank, due_at, _ = after
         if after != START:
-            yield from self._execute(_by(column, "pick_match_same_moment"), (text, *after, limit))
-            yield from self._execute(_by(column, "pick_match_same_rank"), (text, rank, due_at, limit))
-        yield from self._execute(_by(column, "pick_match_lower_rank"), (text, rank, limit))
+            yield from self._execute(_by(column, "pick_match_same_moment"), (text, *after, skipped, limit))
+            yield from self._execute(_by(column, "pick_match_same_rank"), (text, rank, due_at, skipped, limit))
+        yield from self._execute(_by(column, "pick_match_lower_rank"), (text, rank, skipped, limit))
 
     async def come_due(self, now: int, limit: int) -> list[Item]:
         """Pending items that came due."""
@@ -239,7 +240,7 @@ class SqliteTurn:
         room = ATTEMPT_CHARACTERS
         for row in self._execute(SQL["attempts"], (item.seq,)):
             attempt = Attempt(*row)
-            room -= len(attempt.error) + len(attempt.worker)
+            room -= ATTEMPT_BESIDE + len(attempt.error) + len(attempt.worker)
             if room < 0:
                 return
             yield attempt
