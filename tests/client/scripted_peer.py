@@ -6,6 +6,7 @@ test reads like a transcript.
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -29,12 +30,15 @@ class Conversation:
         self.path = connection.request.path
         self.headers = connection.request.headers
         self.socket: Socket = "work" if self.path.endswith("/work") else "monitor"
+        self._heard: deque[Message] = deque()
 
     async def hear(self) -> Message:
-        """The next message of the client."""
-        message: Message = json.loads(await self._connection.recv())
-        check_client(self.socket, message)
-        return message
+        """The next message of the client; those in a batch come one by one."""
+        if not self._heard:
+            message: Message = json.loads(await self._connection.recv())
+            check_client(self.socket, message)
+            self._heard.extend(message.get("batch", [message]))
+        return self._heard.popleft()
 
     async def expect(self, verb: str) -> Message:
         """The next message, which must be of this verb."""

@@ -23,8 +23,9 @@ from leaseway.connection import (
     reconnect_delay,
 )
 from leaseway.errors import AccessRefused, Forbidden, NoSuchQueue, Unauthorized
+from leaseway.leases import Event
 from leaseway.transport import dial
-from leaseway.worker_state import Event, WorkerState
+from leaseway.worker_state import WorkerState
 
 CANARY = "canary-5d0f8e1c"
 

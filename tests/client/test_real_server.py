@@ -159,7 +159,7 @@ async def test_release_gives_the_item_back(tmp_path: Path) -> None:
             if job.attempts == 1:
                 await job.progress("half")
                 raise Release
-            return {"attempts": job.attempts, "checkpoint": job.last_progress}
+            return {"attempts": job.attempts, "checkpoint": job.checkpoint}
 
         async with worker:
             result = await (await queue.post({})).result(timeout=20)

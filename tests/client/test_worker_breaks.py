@@ -113,8 +113,8 @@ async def test_a_lease_that_moved_on_stops_its_handler_and_only_that() -> None:
             return {}
 
         async with working(worker):
-            socket, _ = await claimed(server, A)
-            await socket.say(item(await socket.expect("claim"), B))
+            socket, claim = await claimed(server, A)
+            await socket.say(item(claim, B))
             await together.wait()
             socket.cut()
             socket = await server.accept()

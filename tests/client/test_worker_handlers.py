@@ -33,11 +33,11 @@ RAISED: list[tuple[Callable[[], BaseException], str]] = [
     (lambda: SystemExit(2), "SystemExit: 2"),
     (Own, "Own"),
     (GeneratorExit, "GeneratorExit"),
-    (StopIteration, "RuntimeError: "),
+    (StopIteration, "RuntimeError: |StopIteration"),
     (StopAsyncIteration, "StopAsyncIteration"),
     (lambda: BaseExceptionGroup("two", [Own()]), "BaseExceptionGroup: two"),
     (lambda: LeaseLost("mine"), "LeaseLost: mine"),
-    (asyncio.CancelledError, "the handler was cancelled"),
+    (asyncio.CancelledError, "the handler was cancelled|CancelledError"),
     (concurrent.futures.CancelledError, "the handler was cancelled|CancelledError"),
 ]
 

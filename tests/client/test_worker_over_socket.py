@@ -20,7 +20,7 @@ async def test_what_the_handler_returns_is_the_result() -> None:
 
         @worker.handler
         async def resize(item: Item, job: Attempt) -> Item:
-            assert (job.id, job.attempts, job.last_progress, job.meta) == (A, 3, {"percent": 10}, {"from": "x"})
+            assert (job.id, job.attempts, job.checkpoint, job.meta) == (A, 3, {"percent": 10}, {"from": "x"})
             await job.progress({"percent": 40})
             return {"width": item["width"] * 2}
 
@@ -140,12 +140,13 @@ async def test_as_many_items_are_worked_on_as_there_are_slots() -> None:
         async with working(worker):
             socket = await server.accept()
             await socket.greet()
-            claims = [await socket.expect("claim") for _ in range(3)]
-            for number, claim in enumerate(claims):
+            claim = await socket.expect("claim")
+            assert claim["claim"]["count"] == 3
+            for number in range(3):
                 await socket.say(item(claim, f"{number:016x}"))
             said = [await socket.hear() for _ in range(6)]
             assert sum("result" in message for message in said) == 3
-            assert sum("claim" in message for message in said) == 3
+            assert sum("claim" in message for message in said) == 3  # One for each place, the moment it is free.
 
 
 async def test_a_cancel_stops_the_handler_and_nothing_is_reported() -> None:
@@ -200,11 +201,10 @@ async def test_a_thread_learns_of_its_lost_lease_and_keeps_its_slot_until_it_end
             return {}
 
         async with working(worker):
-            socket, _ = await claimed(server, A)
-            other = await socket.expect("claim")
+            socket, claim = await claimed(server, A)
             await socket.say(ack(await socket.expect("progress")))
             await socket.say({"type": "cancel", "id": A, "reason": "lapsed"})
-            await socket.say(item(other, B))
+            await socket.say(item(claim, B))
             progress = await socket.expect("progress")  # And no claim for the slot of A before it.
             assert progress["progress"]["id"] == B
             go_on.set()

@@ -18,7 +18,7 @@ from typing import Generic, Never, Protocol
 from urllib.parse import urlsplit
 
 from leaseway.errors import AccessRefused, Forbidden, NoSuchQueue, Unauthorized
-from leaseway.protocol import DEFAULT_MAX_BYTES, E, Message, Session, decode, flatten
+from leaseway.protocol import DEFAULT_MAX_BYTES, E, Message, Session, Unanswered, decode, flatten
 
 logger = logging.getLogger("leaseway")
 
@@ -177,7 +177,7 @@ class Link(Generic[E]):
     async def _write(self, socket: Socket) -> Never:
         while True:
             self._wake.clear()
-            self._session.tick(self._outside.clock())
+            self._tick()
             self._tell()
             while (data := self._session.next_message()) is not None:
                 await socket.send(data)
@@ -185,6 +185,12 @@ class Link(Generic[E]):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(until if until < math.inf else None):
                     await self._wake.wait()
+
+    def _tick(self) -> None:
+        try:
+            self._session.tick(self._outside.clock())
+        except Unanswered as silence:
+            raise SocketClosed(1006, str(silence)) from None
 
     def _tell(self) -> None:
         self._deliver(self._session.take_events())

@@ -11,6 +11,7 @@
     ├── UnknownItem              the server knows no such item (any more)
     ├── WrongShape               a result cannot be read as the type that was asked for
     ├── LeaseLost                the item is no longer this worker's
+    ├── HandlerDied              the process of a handler ended before the handler did
     └── NotFinished              the item ended without a result
         ├── Failed
         ├── Dead
@@ -18,6 +19,7 @@
         └── Expired
     HandlerSignal
     ├── Permanent                this item can never succeed
+    ├── Retry                    try again, at a time of the handler's choice
     └── Release                  give the item back, at no charge
 
 An error never holds a token. Nothing but errors lives here.
@@ -93,6 +95,10 @@ class LeaseLost(LeasewayError):
     """The item was taken away: cancelled, expired, lapsed, or finished by somebody else."""
 
 
+class HandlerDied(LeasewayError):
+    """The process of a handler ended, or could not be had, before the handler returned or raised."""
+
+
 class NotFinished(LeasewayError):
     """The item ended in another state than `finished`.
 
@@ -137,6 +143,19 @@ class Permanent(HandlerSignal):
         super().__init__(message)
         self.code = code
         self.detail = detail
+
+
+class Retry(HandlerSignal):
+    """Fails this attempt and asks for another: `in_` seconds from now, None for the queue's own backoff.
+
+    It counts as a failure, as any other exception does: the queue's `max_attempts` bounds it.
+    """
+
+    in_: float | None = None
+
+    def __init__(self, message: object = "the handler asked for another attempt", *, in_: float | None = None) -> None:
+        super().__init__(message)
+        self.in_ = in_
 
 
 class Release(HandlerSignal):

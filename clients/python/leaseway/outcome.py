@@ -9,8 +9,10 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
-from leaseway.errors import Permanent, Rejected, Release
-from leaseway.protocol import Message, encode
+import orjson
+
+from leaseway.errors import Permanent, Rejected, Release, Retry
+from leaseway.protocol import Message, encode, encode_value
 
 logger = logging.getLogger("leaseway")
 
@@ -20,6 +22,8 @@ DETAIL_BYTES = 30_000
 DETAIL_LEVELS = 63
 MESSAGE_LENGTH = 1_000
 CODE_LENGTH = 100
+#: The longest duration of the protocol, milliseconds (§5).
+MAX_MS = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +32,16 @@ class Outcome:
 
     verb: str
     members: Message = field(default_factory=dict)
+    #: The item's result as JSON: encoded once, wherever it travels.
+    value: bytes | None = None
 
     @classmethod
     def result(cls, value: Any) -> Outcome:
-        """The item is done."""
-        return cls("result", {"value": value})
+        """The item is done; or failed for good, where the result is nothing that JSON can keep."""
+        try:
+            return cls("result", value=encode_value(value))
+        except Rejected as error:
+            return cls.refused("result", error)
 
     @classmethod
     def fail(cls, error: Message, *, retryable: bool) -> Outcome:
@@ -40,21 +49,35 @@ class Outcome:
         return cls("fail", {"error": error, "retryable": retryable})
 
     @classmethod
+    def retry(cls, message: object, delay: float | None) -> Outcome:
+        """The attempt failed; the next is due after `delay` seconds, None for the queue's backoff. Raises as below."""
+        members: Message = {"error": fault(message, "Retry"), "retryable": True}
+        if delay is not None:
+            members["retryInMs"] = _milliseconds(delay)
+            if members["retryInMs"] > MAX_MS:
+                raise OverflowError(f"a retry in {delay:g} s is too far away")
+        return cls("fail", members)
+
+    @classmethod
     def release(cls, delay: float | None = None) -> Outcome:
         """The item goes back; `delay` in seconds, None for at once. Raises for what is no length of time."""
-        return cls("release", {} if delay is None else {"delayMs": max(0, round(delay * 1000))})
+        return cls("release", {} if delay is None else {"delayMs": _milliseconds(delay)})
 
     @classmethod
     def raised(cls, error: BaseException) -> Outcome:
         """What an exception of a handler means: its type and last line are told, no traceback. Never raises."""
         if isinstance(error, Permanent):
             return cls.fail(fault(error, error.code, error.detail), retryable=False)
-        if isinstance(error, Release):
+        if isinstance(error, Release | Retry):
             try:
-                return cls.release(error.delay)
+                outcome = cls.release(error.delay) if isinstance(error, Release) else cls.retry(error, error.in_)
+                encode_value(outcome.members)
             except (ArithmeticError, TypeError, ValueError) as no_delay:
                 # The handler's own mistake, as if it had been raised there.
                 return cls.raised(no_delay)
+            except Rejected as too_long:
+                return cls.refused(outcome.verb, too_long)
+            return outcome
         kind, lines = type(error).__name__, _said(error).strip().splitlines()
         return cls.fail(fault(f"{kind}: {lines[-1]}" if lines else kind, kind), retryable=True)
 
@@ -63,6 +86,10 @@ class Outcome:
         """What is said instead of a result or release that was refused; the same work would give the same result."""
         told = fault(f"the {verb} was refused: {error}", error.code, {"errors": error.errors})
         return cls.fail(told, retryable=verb != "result")
+
+    def body(self) -> Message:
+        """The members of the report."""
+        return self.members if self.value is None else {**self.members, "value": orjson.Fragment(self.value)}
 
 
 def fault(message: object, code: object = None, detail: Any = None) -> Message:
@@ -78,6 +105,10 @@ def fault(message: object, code: object = None, detail: Any = None) -> Message:
         else:
             error["detail"] = detail
     return error
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1000))
 
 
 def _check_detail(detail: Any) -> None:

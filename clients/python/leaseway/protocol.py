@@ -24,8 +24,15 @@ TERMINAL = frozenset({"finished", "failed", "dead", "cancelled", "expired"})
 #: Codes of `error` that pass by themselves: the same message is good later (§4).
 PASSING = frozenset({"unavailable", "limit"})
 
+#: Messages in one batch (§4).
+MAX_BATCH = 1_000
+
 Message = dict[str, Any]
 E = TypeVar("E")
+
+
+class Unanswered(Exception):
+    """The server is silent on what it must have answered by now; another socket may help."""
 
 
 class Session(Protocol[E]):
@@ -56,7 +63,7 @@ class Session(Protocol[E]):
         """The socket is gone; what was said on it may have been heard or not."""
 
     def tick(self, now: float) -> None:
-        """Does what is due by `now`."""
+        """Does what is due by `now`. Raises `Unanswered` where this socket should be given up."""
 
     def next_message(self) -> bytes | None:
         """What to send next, or None. What was handed out counts as sent."""
@@ -84,16 +91,31 @@ class Mailbox(Generic[E]):
 
 def encode(message: Message, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
     """One text frame. Raises `Rejected` for what JSON cannot keep and for what the server would not read."""
-    try:
-        data = orjson.dumps(message, option=orjson.OPT_PASSTHROUGH_DATACLASS)
-    except orjson.JSONEncodeError as error:
-        raise Rejected("bad-json", [{"path": "", "message": str(error)}]) from None
-    # orjson writes NaN and the infinities as null; the protocol refuses them (head of PROTOCOL.md).
-    if b"null" in data and any(not math.isfinite(number) for number in _floats(message)):
-        raise Rejected("bad-json", [{"path": "", "message": "a number is not finite"}])
+    data = encode_value(message)
     if len(data) > max_bytes:
         raise Rejected("too-large", [{"path": "", "message": f"{len(data)} bytes, {max_bytes} are allowed"}])
     return data
+
+
+def encode_value(value: Any) -> bytes:
+    """Any value as JSON, of whatever size. Raises `Rejected` for what JSON cannot keep."""
+    try:
+        data = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+    except orjson.JSONEncodeError as error:
+        raise Rejected("bad-json", [{"path": "", "message": str(error)}]) from None
+    # orjson writes NaN and the infinities as null; the protocol refuses them (head of PROTOCOL.md).
+    if b"null" in data and any(not math.isfinite(number) for number in _floats(value)):
+        raise Rejected("bad-json", [{"path": "", "message": "a number is not finite"}])
+    return data
+
+
+def batched(messages: deque[bytes], max_bytes: int) -> bytes:
+    """Takes the first messages off, as many as one frame may hold: one as it is, several as a `batch` (§4)."""
+    taken = [messages.popleft()]
+    size = len(taken[0]) + len(b'{"batch":[]}')
+    while messages and len(taken) < MAX_BATCH and (size := size + 1 + len(messages[0])) <= max_bytes:
+        taken.append(messages.popleft())
+    return b'{"batch":[%b]}' % b",".join(taken) if len(taken) > 1 else taken[0]
 
 
 def _floats(value: Any) -> Iterator[float]:

@@ -16,6 +16,9 @@ from leaseway.connection import Endpoint, SocketClosed
 
 OPEN_WITHIN = 10.0
 CLOSE_WITHIN = 5.0
+#: A server that answers no ping for so long is gone, whatever the system's TCP believes (seconds).
+PING_EVERY = 15.0
+PING_WITHIN = 10.0
 #: The statuses of a handshake that was refused outright, by a proxy for instance, as close codes.
 REFUSALS = {401: 4401, 403: 4403, 404: 4404}
 
@@ -70,6 +73,8 @@ async def dial(endpoint: Endpoint, max_bytes: int) -> WebSocket:
             max_size=max_bytes,
             open_timeout=OPEN_WITHIN,
             close_timeout=CLOSE_WITHIN,
+            ping_interval=PING_EVERY,
+            ping_timeout=PING_WITHIN,
             logger=_Quiet(logging.getLogger("leaseway.websocket"), None),
         )
     except InvalidStatus as refused:

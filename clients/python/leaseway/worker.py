@@ -7,38 +7,47 @@ Owns the handlers' tasks and the way to a clean stop. What is said to the server
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
-import inspect
+import itertools
 import logging
 import os
 import secrets
-import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Never, Self, TypeVar
+from typing import Any, Literal, Never, Self, TypeVar
 
 from leaseway.attempt import Attempt, ThreadAttempt
-from leaseway.connection import Endpoint, Link, Outside, until
-from leaseway.errors import HandlerSignal, LeaseLost
+from leaseway.connection import Endpoint, Outside, until
+from leaseway.connection_process import InProcess, NoProcess
+from leaseway.conversation import Conversation, InThread, Talk, Terms
+from leaseway.errors import LeaseLost
+from leaseway.handlers import Handler, InLoop, InThreads, Place, is_async
+from leaseway.leases import Answered, Drained, Event, Lease, Quiet, Renewed, Start, Stop
 from leaseway.outcome import Outcome, fault
-from leaseway.worker_state import Answered, Event, Lease, Start, Stop, WorkerState
+from leaseway.protocol import Message, encode
+from leaseway.signals import at_first_signal
 
 logger = logging.getLogger("leaseway")
 
 #: Seconds that the server has for its last answers, and handlers for their last words, when a worker stops.
 LAST_ANSWERS = 5.0
+#: Seconds between two looks of a waiting thread at whether the event loop is there.
+LOOK_EVERY = 1.0
+#: Bytes of a worker's labels (PROTOCOL.md §4).
+LABELS_BYTES = 2048
 
-Handler = Callable[[Any, Attempt], Awaitable[Any]] | Callable[[Any, ThreadAttempt], Any]
+Executor = Literal["thread", "process"]
 H = TypeVar("H", bound=Handler)
+Answer = asyncio.Future[None] | concurrent.futures.Future[None]
 
 
 @dataclass(slots=True)
 class _Running:
     """A handler at work, and what its attempt ends with if its task is cancelled."""
 
+    job: Attempt | ThreadAttempt
     task: asyncio.Task[Outcome]
     if_cancelled: Outcome | None
 
@@ -66,13 +75,18 @@ class Worker:
 
         worker.run()
 
-    What the handler returns is the item's result. `Permanent` ends the item as failed, `Release` gives it
-    back, any other exception is a fault that the queue retries. A plain `def` handler runs in a thread.
+    What the handler returns is the item's result. `Permanent` ends the item as failed, `Retry` asks for another
+    attempt at a time of its own, `Release` gives the item back, any other exception is a fault that the queue
+    retries. An `async def` handler runs in the event loop, a plain `def` in a thread; with `executor="process"` a
+    plain one runs in a process of its own.
 
     A lost connection is no error: the worker reconnects for ever, resumes its leases and says again what had
     no answer. `work` and `run` raise `Unauthorized`, `Forbidden` and `NoSuchQueue`, and `Rejected` where the
-    server does not take the criteria. `grace` is how long handlers may go on after a stop, seconds. A worker
-    works once: make a new one after it has stopped.
+    server does not take the criteria. A worker works once: make a new one after it has stopped.
+
+    `grace` is how long handlers may go on after a stop, `cancel_grace` how long one may that has looked at
+    `job.cancelled`, seconds. With `drain` it stops by itself when it finds no claimable item and no handler runs.
+    `labels` (an object of at most 2 kB) are shown to administrators. docs/worker.md has the rest.
     """
 
     def __init__(
@@ -82,23 +96,35 @@ class Worker:
         token: str | None = None,
         criteria: dict[str, Any] | None = None,
         concurrency: int = 1,
+        executor: Executor | None = None,
         name: str | None = None,
+        labels: dict[str, Any] | None = None,
         grace: float = 30.0,
+        cancel_grace: float = 5.0,
+        drain: bool = False,
         outside: Outside | None = None,
     ) -> None:
         if concurrency < 1:
             raise ValueError("concurrency is 1 or more")
+        if executor not in (None, "thread", "process"):
+            raise ValueError("executor is 'thread', 'process' or None")
         self.name = _own_name(name or socket.gethostname())
+        _check(criteria, labels)
+        endpoint = Endpoint.of(url, "work", token)
+        self._terms = Terms(endpoint, self.name, concurrency, criteria, labels, until_empty=drain)
+        self._executor = executor
         self._grace = grace
-        self._state = WorkerState(self.name, concurrency, criteria)
-        self._outside = outside or Outside()
-        self._link = Link(Endpoint.of(url, "work", token), self._state, self._on_events, self._outside)
+        self._cancel_grace = cancel_grace
+        self._outside = outside
         self._handler: Handler | None = None
-        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="leaseway")
+        self._here: Place[Any]
+        self._conversation: Conversation | None = None
         self._running: dict[Lease, _Running] = {}
-        self._answers: dict[int, asyncio.Future[None]] = {}
+        self._refs = itertools.count(1)
+        self._answers: dict[int, Answer] = {}
         self._stopping = asyncio.Event()
         self._quiet = asyncio.Event()
+        self._gone = False
         self._background: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -114,7 +140,7 @@ class Worker:
 
         A second signal ends the process on the spot, whatever a handler does: its items are requeued.
         """
-        with _at_first_signal(self._stop_soon):
+        with at_first_signal(self._stop_soon):
             asyncio.run(self.work())
 
     async def work(self) -> None:
@@ -123,25 +149,69 @@ class Worker:
         After `stop` it withdraws its claims, lets handlers go on for the grace, gives back what is left and
         closes; the server charges no loss for it.
         """
-        if self._handler is None:
-            raise RuntimeError("a worker needs a handler: decorate a function with @worker.handler")
         self._loop = asyncio.get_running_loop()
-        connection = asyncio.create_task(self._link.run(), name="leaseway-connection")
+        place = self._here = self._place_for_handlers()
+        try:
+            await place.open()
+            if not self._stopping.is_set():
+                await self._converse()
+        finally:
+            self._gone = True
+            place.close()
+
+    async def _converse(self) -> None:
+        conversation = self._conversation = await self._begun()
+        connection = asyncio.create_task(conversation.run(), name="leaseway-connection")
         try:
             await until(self._stopping, connection)
-            self._note_quiet()
-            await until(self._quiet, connection, self._grace)
-            for running in list(self._running.values()):
-                running.cancel(Outcome.release())
-            await until(self._quiet, connection, LAST_ANSWERS)
+            conversation.drain()  # It may have been told to stop before there was one.
+            await self._finish(conversation, connection)
         finally:
             await self._close(connection)
+
+    async def _begun(self) -> Conversation:
+        """Where the conversation lives: away from what handlers may hold up (docs/worker.md)."""
+        if self._outside is not None:
+            return Talk(self._terms, self._on_events, self._outside)
+        if self._executor != "process":
+            try:
+                return await InProcess.started(self._terms, self._on_events)
+            except NoProcess as why:
+                logger.warning("no connection process (%s): a handler that holds the interpreter loses its item", why)
+        return InThread(self._terms, self._on_events)
+
+    async def _finish(self, conversation: Conversation, connection: asyncio.Task[Never]) -> None:
+        """Lets handlers end, then makes them, then gives back what is left: no item waits for its lease to lapse."""
+        logger.info("no new items; handlers that run: %d, with %g s to end", len(self._running), self._grace)
+        await until(self._quiet, connection, self._grace)
+        for lease in list(self._running):
+            self._end(lease, Outcome.release())
+        await until(self._quiet, connection, LAST_ANSWERS)
+        for lease in list(self._running):
+            logger.warning("the handler of %s does not end: its item is given back", lease)
+            del self._running[lease]
+            conversation.settle(lease, Outcome.release())
+        await until(self._quiet, connection, LAST_ANSWERS)
+
+    async def _close(self, connection: asyncio.Task[Never]) -> None:
+        """Nothing is held any more. A thread that still runs cannot be ended: its work is of no use."""
+        self._gone = True
+        for ref in list(self._answers):
+            self._answer(ref, LeaseLost("the worker has stopped"))
+        for lease in list(self._running):
+            self._end(lease, None)
+        tasks = [running.task for running in self._running.values()]
+        connection.cancel()
+        await asyncio.wait([connection])
+        if tasks:
+            await asyncio.wait(tasks, timeout=LAST_ANSWERS)
+        logger.info("stopped")
 
     def stop(self) -> None:
         """Begins the stop; `work` returns when it is done. Call it in the event loop's thread."""
         self._stopping.set()
-        self._state.drain()
-        self._link.wake()
+        if self._conversation is not None:
+            self._conversation.drain()
 
     async def __aenter__(self) -> Self:
         """Starts to work beside the body."""
@@ -164,23 +234,20 @@ class Worker:
             with contextlib.suppress(RuntimeError):  # The loop is closed: it has stopped already.
                 self._loop.call_soon_threadsafe(self.stop)
 
-    async def _close(self, connection: asyncio.Task[Never]) -> None:
-        """Nothing is held any more. A thread that still runs cannot be ended: its work is of no use."""
-        self._state.abandon()
-        for ref in list(self._answers):
-            self._answer(ref, LeaseLost("the worker has stopped"))
-        for running in self._running.values():
-            running.cancel(None)
-        connection.cancel()
-        tasks = [running.task for running in self._running.values()]
-        await asyncio.wait([connection, *tasks], timeout=LAST_ANSWERS)
-        self._threads.shutdown(wait=False)
-
-    def _note_quiet(self) -> None:
-        if self._stopping.is_set() and self._state.quiet:
-            self._quiet.set()
-
     # Handlers
+
+    def _place_for_handlers(self) -> Place[Any]:
+        if self._handler is None:
+            raise RuntimeError("a worker needs a handler: decorate a function with @worker.handler")
+        if is_async(self._handler):
+            if self._executor is not None:
+                raise ValueError(f"executor={self._executor!r} is for plain functions: this handler is `async def`")
+            return InLoop(self._handler, self._post, self._cancel_grace)
+        if self._executor == "process":
+            from leaseway.handler_process import InProcesses  # `multiprocessing` is large, and for few
+
+            return InProcesses(self._handler, self._post_blocking, self._terms.slots, self._cancel_grace)
+        return InThreads(self._handler, self._post_blocking, self._terms.slots)
 
     def _on_events(self, events: list[Event]) -> None:
         for event in events:
@@ -189,58 +256,77 @@ class Worker:
                     self._start(lease)
                 case Stop(lease):
                     self._cancel(lease)
+                case Renewed(lease) if lease in self._running:
+                    self._here.renewed(self._running[lease].job)
                 case Answered(ref, error):
                     self._answer(ref, error)
-        self._note_quiet()
+                case Drained():
+                    logger.info("the queue is empty")
+                    self.stop()
+                case Quiet():
+                    self._quiet.set()
 
     def _start(self, lease: Lease) -> None:
-        task = asyncio.create_task(self._attempt(lease), name=f"leaseway-{lease.id}")
+        job = self._here.job(lease)
+        task = asyncio.create_task(self._here.call(lease, job), name=f"leaseway-{lease.id}")
         by_itself = Outcome.fail(fault("the handler was cancelled", "CancelledError"), retryable=True)
-        self._running[lease] = _Running(task, by_itself)
+        self._running[lease] = _Running(job, task, by_itself)
         # Not in the task: one that is cancelled before its first step runs none of its code.
         task.add_done_callback(lambda _: self._ended(lease))
 
-    async def _attempt(self, lease: Lease) -> Outcome:
-        try:
-            return Outcome.result(await self._call(lease))
-        except (HandlerSignal, LeaseLost) as signalled:
-            return Outcome.raised(signalled)
-        except (Exception, SystemExit) as error:  # A library's sys.exit() ends an attempt, not the worker.
-            logger.warning("handler of %s/%d failed", lease.id, lease.attempts, exc_info=True)
-            return Outcome.raised(error)
-
-    async def _call(self, lease: Lease) -> Any:
-        handler: Any = self._handler
-        if inspect.iscoroutinefunction(handler):
-            return await handler(lease.item, Attempt(lease, self._progress))
-        job = ThreadAttempt(lease, self._progress)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _called, handler, lease.item, job)
-
     def _ended(self, lease: Lease) -> None:
-        outcome = self._running.pop(lease).outcome()
-        self._state.settle(lease, outcome, self._outside.clock())
-        self._note_quiet()
-        self._link.wake()
+        running = self._running.pop(lease, None)
+        if running is not None and self._conversation is not None:
+            self._conversation.settle(lease, running.outcome())
 
     def _cancel(self, lease: Lease) -> None:
-        """Its work is of no use. A thread cannot be stopped: it keeps its slot until it ends."""
+        """Its work is of no use: the handler is told, and made to end where it does not by itself."""
+        if lease not in self._running:
+            return
+        job = self._running[lease].job
+        self._here.cancel(job)
+        patience = self._here.patience(job)
+        if patience:
+            asyncio.get_running_loop().call_later(patience, self._end, lease, None)
+        elif patience is not None:
+            self._end(lease, None)
+
+    def _end(self, lease: Lease, ending: Outcome | None) -> None:
+        """Ends the handler by force, as far as that is possible where it runs."""
         running = self._running.get(lease)
-        if running is not None and inspect.iscoroutinefunction(self._handler):
-            running.cancel(None)
+        if running is not None:
+            self._here.end(running.job)
+            running.cancel(ending)
 
     # Progress
 
-    async def _progress(self, lease: Lease, value: Any) -> None:
-        ref = self._state.progress(lease, value)
-        answer = self._answers[ref] = asyncio.get_running_loop().create_future()
-        self._link.wake()
-        try:
-            await answer
-        finally:
-            del self._answers[ref]
+    async def _post(self, lease: Lease, value: bytes) -> None:
+        answer = asyncio.get_running_loop().create_future()
+        self._say(lease, value, answer)
+        await answer
+
+    def _post_blocking(self, lease: Lease, value: bytes) -> None:
+        """In a thread. Every wait has an end, also where the event loop has none any more to answer."""
+        answer: concurrent.futures.Future[None] = concurrent.futures.Future()
+        loop = self._loop
+        assert loop is not None
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._say, lease, value, answer)
+        while not loop.is_closed():
+            with contextlib.suppress(TimeoutError):
+                return answer.result(LOOK_EVERY)
+        raise LeaseLost("the worker has stopped")
+
+    def _say(self, lease: Lease, value: bytes, answer: Answer) -> None:
+        ref = next(self._refs)
+        self._answers[ref] = answer
+        if self._gone or self._conversation is None or lease not in self._running:
+            self._answer(ref, LeaseLost(f"{lease.id} is no longer ours"))
+        else:
+            self._conversation.progress(lease, value, ref)
 
     def _answer(self, ref: int, error: Exception | None) -> None:
-        answer = self._answers.get(ref)
+        answer = self._answers.pop(ref, None)
         if answer is None or answer.done():
             return
         if error is None:
@@ -249,34 +335,11 @@ class Worker:
             answer.set_exception(error)
 
 
-@contextlib.contextmanager
-def _at_first_signal(told: Callable[[], None]) -> Iterator[None]:
-    """Calls `told` at the first SIGINT or SIGTERM. From then on both do what the system does with them: they kill.
-
-    Nothing of ours needs to run for that, so that it works whatever holds up the event loop or the interpreter.
-    """
-
-    def on_signal(*_: object) -> None:
-        for number in before:
-            signal.signal(number, signal.SIG_DFL)
-        told()
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        for number in before:
-            signal.signal(number, on_signal)
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)  # None is one that Python did not set and cannot set.
-
-
-def _called(handler: Any, item: Any, job: ThreadAttempt) -> Any:
-    """Calls a plain handler in its thread."""
-    try:
-        return handler(item, job)
-    except StopIteration as error:  # No future takes one: nobody would ever learn that the handler has ended.
-        raise RuntimeError("the handler raised StopIteration") from error
+def _check(criteria: Message | None, labels: Message | None) -> None:
+    """Raises here rather than at the first connection: `Rejected` for what is no JSON, `ValueError` for labels."""
+    encode({"claim": {"criteria": criteria}})
+    if labels is not None and len(encode({"labels": labels})) - len('{"labels":}') > LABELS_BYTES:
+        raise ValueError(f"labels are an object of at most {LABELS_BYTES} bytes")
 
 
 def _own_name(name: str) -> str:

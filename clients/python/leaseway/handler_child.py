@@ -1,0 +1,90 @@
+"""A process for handlers: runs one after the other, as the worker at the other end of its pipe says.
+
+It ends with its worker, as soon as the interpreter is free. The worker's end is `handler_process.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, Never
+
+from leaseway.attempt import ThreadAttempt
+from leaseway.frames import error_heard
+from leaseway.handlers import called
+from leaseway.leases import Lease
+from leaseway.signals import pass_over_signals
+
+
+def serve(handler: Any, pipe: Connection, level: int) -> Never:
+    """The process."""
+    pass_over_signals()
+    desk = _Desk(pipe)
+    _tell_logs(desk, level)
+    threading.Thread(target=desk.read, daemon=True).start()
+    desk.say("ready")
+    while True:
+        lease, job = desk.work.get()
+        desk.say("ended", called(handler, lease, job))
+
+
+class _Desk:
+    """What comes in by the pipe and what goes out, between the handler's thread and the one that reads."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self.work: SimpleQueue[tuple[Lease, ThreadAttempt]] = SimpleQueue()
+        self._pipe = pipe
+        self._saying = threading.Lock()
+        self._posting = threading.Lock()
+        self._answers: SimpleQueue[list[Any] | None] = SimpleQueue()
+
+    def say(self, verb: str, value: Any = None) -> None:
+        """Says something to the worker, from any thread."""
+        with self._saying:
+            self._pipe.send((verb, value))
+
+    def read(self) -> Never:
+        """In a thread: does what the worker says, until it is gone."""
+        try:
+            said = self._pipe.recv()
+            while True:
+                _, lease = said
+                job = ThreadAttempt(lease, self._post)
+                self.work.put((lease, job))
+                while (said := self._pipe.recv())[0] != "item":
+                    self._on_said(job, *said)
+        except (EOFError, OSError):
+            os._exit(1)
+
+    def _on_said(self, job: ThreadAttempt, verb: str, value: Any) -> None:
+        match verb:
+            case "answer":
+                self._answers.put(value)
+            case "cancel":
+                job.cancel()
+            case "until":
+                job.until = value
+
+    def _post(self, value: bytes) -> None:
+        """Posts a progress record, and waits for the answer."""
+        with self._posting:
+            self.say("progress", value)
+            refused = self._answers.get()
+        if refused:
+            raise error_heard(refused)
+
+
+def _tell_logs(desk: _Desk, level: int) -> None:
+    """What `job.log` and this library log is logged by the worker's process, as it is configured there."""
+
+    class Telling(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            desk.say("log", (record.name, record.levelno, self.format(record)))
+
+    logger = logging.getLogger("leaseway")
+    logger.handlers = [Telling()]
+    logger.setLevel(level)
+    logger.propagate = False
