@@ -95,10 +95,10 @@ class InProcesses(InThreads):
         try:
             outcome = process.call(lease, job)
         except HandlerDied as died:
-            outcome = raised(lease, died)
+            outcome = Outcome.raised(died) if process.killed else raised(lease, died)
         with self._lock:
             del self._busy[job]
-            if process.alive:
+            if process.alive and not process.killed:
                 self._free.append(process)
         return outcome
 
@@ -127,7 +127,7 @@ class _HandlerProcess:
             self._process.start()
         theirs.close()
         self._sending = threading.Lock()
-        self.alive = True
+        self.alive, self.killed = True, False
         try:
             self._pipe.recv()
         except (EOFError, OSError):
@@ -157,7 +157,7 @@ class _HandlerProcess:
 
     def kill(self) -> None:
         """Ends it."""
-        self.alive = False
+        self.killed = True
         self._process.kill()
 
     def retire(self) -> None:

@@ -1,0 +1,136 @@
+"""Where the connection lives: no handler holds it up, and nothing outlives its worker.
+
+Real processes, a real server.
+"""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from client import held_worker
+from client.worker_process import PATIENCE, children, shown, worker_process
+from leaseway import Client, Job, View
+from support.server import TestServer, open_queue, running_server
+
+PINGS = '[server]\nping_interval = "300ms"\nping_timeout = "200ms"\n'
+LEASE = 0.6
+
+
+@asynccontextmanager
+async def short_leases(folder: Path, lease: float = LEASE) -> AsyncIterator[tuple[TestServer, Client]]:
+    """The open queue `demo` with a short lease, on a server that pings often, and a client of it."""
+    toml = PINGS + open_queue(lease=f'"{int(lease * 1000)}ms"')
+    async with running_server(folder, toml) as server, Client(f"{server.ws_url}/demo") as queue:
+        yield server, queue
+
+
+async def until(views: AsyncIterator[View], status: str, attempts: int) -> View:
+    """Watches until this is shown."""
+    async for view in views:
+        if (view.status, view.attempts) == (status, attempts):
+            return view
+    raise AssertionError(f"the watch ended before {status}")
+
+
+@pytest.mark.protocol("1.56")
+@pytest.mark.parametrize("kind", ["holds_the_interpreter", "holds_it_in_a_thread"])
+async def test_a_handler_in_c_that_holds_the_interpreter_keeps_its_lease(kind: str, tmp_path: Path) -> None:
+    """For four leases, each longer than the server waits for a pong."""
+    async with short_leases(tmp_path) as (server, queue):
+        job = await queue.post(4 * LEASE)
+        async with worker_process(held_worker, f"{server.ws_url}/demo", kind):
+            result = await job.result(timeout=PATIENCE)
+    assert result["attempts"] == 1
+    assert job.view is not None
+    assert job.view.worker is not None
+
+
+async def test_the_same_in_a_process_for_handlers(tmp_path: Path) -> None:
+    async with short_leases(tmp_path) as (server, queue):
+        job = await queue.post(4 * LEASE)
+        async with worker_process(held_worker, f"{server.ws_url}/demo", "holds_it_in_a_thread", "process"):
+            assert await job.result(timeout=PATIENCE) == {"attempts": 1}
+
+
+@pytest.mark.parametrize("kind", ["holds_it_in_a_thread", "forks"])
+async def test_a_worker_that_is_killed_gives_its_item_back_at_once(kind: str, tmp_path: Path) -> None:
+    """Also where a fork of it holds all that it had open: its lease is five minutes, and nobody waits for that."""
+    async with short_leases(tmp_path, lease=300) as (server, queue):
+        job = await queue.post(60)
+        async with worker_process(held_worker, f"{server.ws_url}/demo", kind) as worker:
+            line = await worker.heard()
+            worker.send_signal(signal.SIGKILL)
+            try:
+                await until(job.watch(timeout=PATIENCE), "pending", 1)
+            finally:
+                if line.startswith("forked"):
+                    os.kill(int(line.split()[1]), signal.SIGKILL)
+
+
+@pytest.mark.protocol("1.31", "7.3")
+async def test_a_worker_that_is_stopped_loses_its_item_when_the_lease_ends(tmp_path: Path) -> None:
+    """SIGSTOP: its connection lives, but nobody works. When it goes on, it is told, and begins anew."""
+    async with short_leases(tmp_path) as (server, queue):
+        job = await queue.post({})
+        async with worker_process(held_worker, f"{server.ws_url}/demo", "waits") as worker:
+            assert await worker.heard() == "begun 1"
+            worker.send_signal(signal.SIGSTOP)
+            await until(job.watch(timeout=PATIENCE), "pending", 1)
+            worker.send_signal(signal.SIGCONT)
+            assert await worker.heard() == "cancelled 1"
+            assert await worker.heard() == "begun 2"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGKILL, "was ended by signal 9"), (signal.SIGSTOP, "does not answer")]
+)
+async def test_a_connection_process_that_dies_or_hangs_is_replaced(
+    number: signal.Signals, said: str, tmp_path: Path
+) -> None:
+    """Its leases are resumed: the handler goes on and no attempt is spent. The token shows nowhere."""
+    toml = open_queue().replace('work = "open"', 'work = "users"')
+    async with running_server(tmp_path, toml, users={"box": ["work"]}) as server:
+        url, token = f"{server.ws_url}/demo", server.tokens["box"]
+        async with Client(url) as queue, worker_process(held_worker, url, "waits", token=token) as worker:
+            job = await queue.post({})
+            assert await worker.heard() == "begun 1"
+            (connection,) = children(worker.pid)
+            assert token not in shown(connection)
+            os.kill(connection, number)
+            assert said in await worker.logged("the connection process")
+            await worker.logged("resumed 1 of 1 leases")
+            assert children(worker.pid) != [connection]
+            await cancel(server, job)
+            assert await worker.heard() == "cancelled 1"
+
+
+async def test_the_first_signal_reaches_the_worker_alone_though_a_terminal_sends_it_to_all(tmp_path: Path) -> None:
+    """Its connection process goes on until the worker has given back what it holds."""
+    async with short_leases(tmp_path, lease=300) as (server, queue):
+        job = await queue.post({})
+        async with worker_process(held_worker, f"{server.ws_url}/demo", "waits") as worker:
+            assert await worker.heard() == "begun 1"
+            for pid in (*children(worker.pid), worker.pid):
+                os.kill(pid, signal.SIGINT)
+            view = await until(job.watch(timeout=PATIENCE), "pending", 1)
+            assert await http_view(server, view.id) == {"losses": 0, "failures": 0}
+            assert await worker.heard() == "cancelled 1"
+            assert await worker.ended() == 0
+
+
+async def http_view(server: TestServer, item_id: str) -> dict[str, int]:
+    """What the item was charged."""
+    async with httpx.AsyncClient() as http:
+        view = (await http.get(f"{server.base_url}/demo/items/{item_id}")).json()
+    return {name: view[name] for name in ("losses", "failures")}
+
+
+async def cancel(server: TestServer, job: Job) -> None:
+    """Withdraws the item."""
+    async with httpx.AsyncClient() as http:
+        (await http.post(f"{server.base_url}/demo/items/{job.id}/cancel")).raise_for_status()
