@@ -1,4 +1,4 @@
-"""A worker in a process of its own, whose handlers hold what they can: `held_worker.py URL KIND [process]`.
+"""A worker in a process of its own, whose handlers hold what they can: `held_worker.py URL KIND`.
 
 It writes a line when a handler begins, so that a test knows when to go on, and logs to standard error.
 """
@@ -8,7 +8,6 @@ import logging
 import multiprocessing
 import os
 import sys
-import time
 from typing import Any
 
 from leaseway import Attempt, ThreadAttempt, Worker, connection_process
@@ -25,9 +24,8 @@ def write(line: str) -> None:
 async def holds_the_interpreter(item: float, job: Attempt) -> Any:
     """In C, in the event loop."""
     write(f"begun {job.attempts}")
-    began = time.monotonic()
     LIBC.usleep(int(item * 1_000_000))
-    return {"attempts": job.attempts, "seconds": time.monotonic() - began}
+    return {"attempts": job.attempts}
 
 
 def holds_it_in_a_thread(item: float, job: ThreadAttempt) -> Any:
@@ -35,6 +33,11 @@ def holds_it_in_a_thread(item: float, job: ThreadAttempt) -> Any:
     write(f"begun {job.attempts}")
     LIBC.usleep(int(item * 1_000_000))
     return {"attempts": job.attempts}
+
+
+def holds_it_in_a_process(item: float, job: ThreadAttempt) -> Any:
+    """In C, in a process of its own."""
+    return holds_it_in_a_thread(item, job)
 
 
 def forks(item: Any, job: ThreadAttempt) -> Any:
@@ -58,12 +61,13 @@ def waits(_item: Any, job: ThreadAttempt) -> Any:
     return {"attempts": job.attempts}
 
 
-HANDLERS: dict[str, Any] = {each.__name__: each for each in (holds_the_interpreter, holds_it_in_a_thread, forks, waits)}
+ALL = (holds_the_interpreter, holds_it_in_a_thread, holds_it_in_a_process, forks, waits)
+HANDLERS: dict[str, Any] = {each.__name__: each for each in ALL}
 
 if __name__ == "__main__":
     connection_process.ASK_EVERY = 0.2
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
-    executor: Any = "process" if "process" in sys.argv else None
+    executor: Any = "process" if "process" in sys.argv[2] else None
     token = sys.stdin.readline().strip() or None
     worker = Worker(sys.argv[1], token=token, executor=executor, grace=0.0)
     worker.handler(HANDLERS[sys.argv[2]])

@@ -127,3 +127,13 @@ def test_a_claim_refused_for_the_moment_does_not_mean_that_the_queue_is_empty() 
     worker.state.lost()
     (claim,) = worker.connect()
     assert worker.tell({"type": "empty", "ref": claim["ref"]}) == [Drained()]
+
+
+def test_one_of_two_claims_that_found_nothing_is_not_made_again_while_the_other_is_under_way() -> None:
+    worker = Worker(slots=2, until_empty=True)
+    (first,) = worker.connect()
+    lease = worker.start(first)
+    result, second = worker.settle(lease)
+    worker.tell(ack(result, status="finished"), {"type": "empty", "ref": first["ref"]})
+    assert worker.said() == []
+    assert worker.tell({"type": "empty", "ref": second["ref"]}) == [Drained()]

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from client import held_worker
-from client.worker_process import PATIENCE, children, shown, worker_process
-from leaseway import Client, Job, View
+from client.worker_process import PATIENCE, children, gone, shown, worker_process
+from leaseway import Client, Job, View, Worker
 from support.server import TestServer, open_queue, running_server
 
 PINGS = '[server]\nping_interval = "300ms"\nping_timeout = "200ms"\n'
@@ -38,38 +38,41 @@ async def until(views: AsyncIterator[View], status: str, attempts: int) -> View:
 
 
 @pytest.mark.protocol("1.56")
-@pytest.mark.parametrize("kind", ["holds_the_interpreter", "holds_it_in_a_thread"])
+@pytest.mark.parametrize("kind", ["holds_the_interpreter", "holds_it_in_a_thread", "holds_it_in_a_process"])
 async def test_a_handler_in_c_that_holds_the_interpreter_keeps_its_lease(kind: str, tmp_path: Path) -> None:
-    """For four leases, each longer than the server waits for a pong."""
+    """For four leases, each longer than the server waits for a pong, while another worker waits for the item."""
     async with short_leases(tmp_path) as (server, queue):
+        url = f"{server.ws_url}/demo"
         job = await queue.post(4 * LEASE)
-        async with worker_process(held_worker, f"{server.ws_url}/demo", kind):
-            result = await job.result(timeout=PATIENCE)
-    assert result["attempts"] == 1
-    assert job.view is not None
-    assert job.view.worker is not None
+        async with worker_process(held_worker, url, kind) as worker:
+            assert await worker.heard() == "begun 1"
+            async with rival(url):
+                assert await job.result(timeout=PATIENCE) == {"attempts": 1}
 
 
-async def test_the_same_in_a_process_for_handlers(tmp_path: Path) -> None:
-    async with short_leases(tmp_path) as (server, queue):
-        job = await queue.post(4 * LEASE)
-        async with worker_process(held_worker, f"{server.ws_url}/demo", "holds_it_in_a_thread", "process"):
-            assert await job.result(timeout=PATIENCE) == {"attempts": 1}
+def rival(url: str) -> Worker:
+    """Another worker, which gets what the first one loses."""
+    worker = Worker(url)
+    worker.handler(lambda item, job: {"attempts": job.attempts})
+    return worker
 
 
-@pytest.mark.parametrize("kind", ["holds_it_in_a_thread", "forks"])
+@pytest.mark.parametrize("kind", ["holds_it_in_a_thread", "holds_it_in_a_process", "forks"])
 async def test_a_worker_that_is_killed_gives_its_item_back_at_once(kind: str, tmp_path: Path) -> None:
     """Also where a fork of it holds all that it had open: its lease is five minutes, and nobody waits for that."""
     async with short_leases(tmp_path, lease=300) as (server, queue):
         job = await queue.post(60)
         async with worker_process(held_worker, f"{server.ws_url}/demo", kind) as worker:
-            line = await worker.heard()
+            forked = (await worker.heard()).partition("forked ")[2]
+            started = [pid for pid in children(worker.pid) if str(pid) != forked]
             worker.send_signal(signal.SIGKILL)
             try:
                 await until(job.watch(timeout=PATIENCE), "pending", 1)
             finally:
-                if line.startswith("forked"):
-                    os.kill(int(line.split()[1]), signal.SIGKILL)
+                if forked:
+                    os.kill(int(forked), signal.SIGKILL)
+            for pid in started:
+                await gone(pid)
 
 
 @pytest.mark.protocol("1.31", "7.3")

@@ -70,7 +70,23 @@ async def worker_process(program: ModuleType, *arguments: str, token: str = "") 
 
 def children(pid: int) -> list[int]:
     """The processes that this one started and that live."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    lists = sorted(Path(f"/proc/{pid}/task").glob("*/children"))
+    return [int(child) for each in lists for child in each.read_text().split()]
+
+
+async def gone(pid: int) -> None:
+    """Waits until this process has ended, whoever started it."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(process, ended.set)
+    try:
+        await asyncio.wait_for(ended.wait(), PATIENCE)
+    finally:
+        asyncio.get_running_loop().remove_reader(process)
+        os.close(process)
 
 
 def shown(pid: int) -> str:

@@ -40,8 +40,8 @@ class Claims:
             self._body["criteria"] = criteria
         encode({"claim": self._body})  # Raises here rather than at the first claim.
         self._waiting: dict[int, _Claim] = {}
-        #: A claim found nothing, and nothing ended here since that could have put an item back.
-        self._empty = False
+        #: A claim that did not wait found nothing, and nothing ended here since that could have put an item back.
+        self.exhausted = False
         #: No claim is made before this time.
         self.not_before = -math.inf
 
@@ -49,11 +49,6 @@ class Claims:
     def places(self) -> int:
         """How many items may come."""
         return sum(claim.places for claim in self._waiting.values())
-
-    @property
-    def drained(self) -> bool:
-        """Whether a claim found the queue empty, and none is under way."""
-        return self._empty and not self._waiting
 
     def __bool__(self) -> bool:
         """Whether any waits."""
@@ -79,7 +74,7 @@ class Claims:
         """It ended without all its items."""
         claim = self._waiting.pop(ref, None)
         if self._until_empty:
-            self._empty = True
+            self.exhausted = True
         elif claim is not None and now - claim.asked < PAUSE:
             # A server that stops, or does not wait: not a reason to spin.
             self.not_before = now + PAUSE
@@ -90,12 +85,12 @@ class Claims:
 
     def look_again(self) -> None:
         """Something may have come back into the queue: what was found empty may be so no more."""
-        self._empty = False
+        self.exhausted = False
 
     def lost(self) -> None:
         """Claims die with their socket."""
         self._waiting.clear()
-        self._empty = False
+        self.exhausted = False
 
     @property
     def answer_due(self) -> float:

@@ -1,12 +1,16 @@
 """A process for handlers: runs one after the other, as the worker at the other end of its pipe says.
 
-It ends with its worker, as soon as the interpreter is free. The worker's end is `handler_process.py`.
+It ends with its worker: on Linux at once, elsewhere as soon as the interpreter is free. The worker's end is
+`handler_process.py`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import signal
+import sys
 import threading
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -18,10 +22,14 @@ from leaseway.handlers import called
 from leaseway.leases import Lease
 from leaseway.signals import pass_over_signals
 
+#: Of <sys/prctl.h>: which signal to get when the parent (its thread that started us) ends.
+PR_SET_PDEATHSIG = 1
+
 
 def serve(handler: Any, pipe: Connection, level: int) -> Never:
     """The process."""
     pass_over_signals()
+    _end_with_worker()
     desk = _Desk(pipe)
     _tell_logs(desk, level)
     threading.Thread(target=desk.read, daemon=True).start()
@@ -75,6 +83,15 @@ class _Desk:
             refused = self._answers.get()
         if refused:
             raise error_heard(refused)
+
+
+def _end_with_worker() -> None:
+    """Has the system end this process with the one that started it, whatever a handler does: Linux can."""
+    if sys.platform == "linux":
+        with contextlib.suppress(ImportError, OSError, AttributeError):
+            import ctypes
+
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _tell_logs(desk: _Desk, level: int) -> None:

@@ -259,8 +259,8 @@ class WorkerState(Mailbox[Event]):
 
     def _on_empty(self, message: Message, now: float) -> None:
         self._claims.empty(message["ref"], now)
-        if self._claims.drained:
-            if not self._running:
+        if self._claims.exhausted:
+            if not (self._claims or self._running):
                 self.events.append(Drained())
             return
         if not self._running and not self._idle_told:
@@ -396,7 +396,7 @@ class WorkerState(Mailbox[Event]):
 
     def _claim_free_slots(self, now: float) -> None:
         free = self._slots - self._running - self._claims.places
-        if not self._online or self._draining or free <= 0 or self._claims.drained:
+        if not self._online or self._draining or free <= 0 or self._claims.exhausted:
             return
         if not self._awake():
             self._claims.not_before = now + PAUSE
