@@ -1,4 +1,4 @@
-"""A worker in a process of its own, whose handlers hold what they can: `held_worker.py URL KIND`.
+"""A worker in a process of its own, whose handlers hold what they can: `held_worker.py URL KIND [without_pidfd]`.
 
 It writes a line when a handler begins, so that a test knows when to go on, and logs to standard error.
 """
@@ -66,6 +66,8 @@ HANDLERS: dict[str, Any] = {each.__name__: each for each in ALL}
 
 if __name__ == "__main__":
     connection_process.ASK_EVERY = 0.2
+    if "without_pidfd" in sys.argv:  # As on a system that has none.
+        connection_process.CODE = f"import os; del os.pidfd_open; {connection_process.CODE}"
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     executor: Any = "process" if "process" in sys.argv[2] else None
     token = sys.stdin.readline().strip() or None

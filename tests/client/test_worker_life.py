@@ -34,6 +34,7 @@ from support.process import server_process
 from support.server import TestServer, open_queue, running_server
 
 PATIENCE = 20.0
+CODE = "leaseway.connection_process.CODE"
 
 
 @asynccontextmanager
@@ -259,21 +260,68 @@ async def test_what_only_the_server_knows_to_be_wrong_is_told_too(tmp_path: Path
     [
         ("sys.frozen", True, "brings no Python"),
         ("sys.executable", "/nonexistent/python", "No such file"),
-        ("leaseway.connection_process.CODE", "raise SystemExit(3)", "ended with status 3 before it began"),
-        ("leaseway.connection_process.CODE", "import time; time.sleep(60)", "did not begin within"),
+        (CODE, "raise SystemExit(3)", "ended with status 3 before it began"),
+        (CODE, "import threading; threading.Event().wait()", "did not begin within"),
     ],
 )
 async def test_without_a_connection_process_the_connection_lives_in_a_thread(
     name: str, value: Any, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(name, value, raising=False)
-    monkeypatch.setattr(connection_process, "START_WITHIN", 0.3)
+    if "wait()" in str(value):
+        monkeypatch.setattr(connection_process, "START_WITHIN", 0.1)
     async with demo(tmp_path) as (url, queue):
         worker = Worker(url)
         worker.handler(lambda item, job: item)
         async with worker:
             assert await (await queue.post(1)).result(timeout=PATIENCE) == 1
     assert said in caplog.text
+
+
+@pytest.mark.parametrize("noticed", [False, True])
+async def test_what_is_said_while_there_is_no_connection_process_is_said_by_the_next(
+    noticed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A progress record and the result: before anybody has noticed that it has ended, and after that."""
+    gone = Told("a new one takes over")
+    monkeypatch.setattr(logging.getLogger("leaseway"), "handlers", [gone])
+    async with demo(tmp_path) as (url, queue):
+        worker, begun, go = Worker(url), asyncio.Event(), asyncio.Event()
+
+        @worker.handler
+        async def work(item: Any, job: Attempt) -> Any:
+            begun.set()
+            await go.wait()
+            await job.progress("late")
+            return {"attempts": job.attempts}
+
+        async with worker:
+            job = await queue.post({})
+            await begun.wait()
+            process = worker._conversation
+            assert isinstance(process, connection_process.InProcess)
+            assert process._process is not None
+            process._process._process.kill()
+            if noticed:
+                await gone.event.wait()
+            go.set()
+            assert await job.result(timeout=PATIENCE) == {"attempts": 1}
+        assert job.view is not None
+        assert job.view.progress == "late"
+
+
+class Told(logging.Handler):
+    """Sets an event when a record with this text is logged."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.event = asyncio.Event()
+        self._text = text
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One record."""
+        if self._text in record.getMessage():
+            self.event.set()
 
 
 async def test_a_claim_that_the_server_forgot_makes_it_connect_anew(monkeypatch: pytest.MonkeyPatch) -> None:

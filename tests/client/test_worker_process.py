@@ -17,8 +17,8 @@ from client.worker_process import PATIENCE, children, gone, shown, worker_proces
 from leaseway import Client, Job, View, Worker
 from support.server import TestServer, open_queue, running_server
 
-PINGS = '[server]\nping_interval = "300ms"\nping_timeout = "200ms"\n'
-LEASE = 0.6
+PINGS = '[server]\nping_interval = "200ms"\nping_timeout = "200ms"\n'
+LEASE = 0.5
 
 
 @asynccontextmanager
@@ -40,10 +40,10 @@ async def until(views: AsyncIterator[View], status: str, attempts: int) -> View:
 @pytest.mark.protocol("1.56")
 @pytest.mark.parametrize("kind", ["holds_the_interpreter", "holds_it_in_a_thread", "holds_it_in_a_process"])
 async def test_a_handler_in_c_that_holds_the_interpreter_keeps_its_lease(kind: str, tmp_path: Path) -> None:
-    """For four leases, each longer than the server waits for a pong, while another worker waits for the item."""
+    """For three leases, each longer than the server waits for a pong, while another worker waits for the item."""
     async with short_leases(tmp_path) as (server, queue):
         url = f"{server.ws_url}/demo"
-        job = await queue.post(4 * LEASE)
+        job = await queue.post(3 * LEASE)
         async with worker_process(held_worker, url, kind) as worker:
             assert await worker.heard() == "begun 1"
             async with rival(url):
@@ -57,12 +57,12 @@ def rival(url: str) -> Worker:
     return worker
 
 
-@pytest.mark.parametrize("kind", ["holds_it_in_a_thread", "holds_it_in_a_process", "forks"])
+@pytest.mark.parametrize("kind", ["holds_it_in_a_thread", "holds_it_in_a_process", "forks", "forks without_pidfd"])
 async def test_a_worker_that_is_killed_gives_its_item_back_at_once(kind: str, tmp_path: Path) -> None:
     """Also where a fork of it holds all that it had open: its lease is five minutes, and nobody waits for that."""
     async with short_leases(tmp_path, lease=300) as (server, queue):
         job = await queue.post(60)
-        async with worker_process(held_worker, f"{server.ws_url}/demo", kind) as worker:
+        async with worker_process(held_worker, f"{server.ws_url}/demo", *kind.split()) as worker:
             forked = (await worker.heard()).partition("forked ")[2]
             started = [pid for pid in children(worker.pid) if str(pid) != forked]
             worker.send_signal(signal.SIGKILL)

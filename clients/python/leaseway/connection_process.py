@@ -113,22 +113,21 @@ class InProcess:
                 await self._start()
 
     async def _start(self) -> None:
-        process = await _Process.started()
+        process = self._process = await _Process.started()  # What is said from now on is said to this one.
+        for data in (self._begin(), *self._unanswered.values()):
+            process.say(data)
         try:
-            process.say(self._begin())
-            for data in self._unanswered.values():
-                process.say(data)
             async with asyncio.timeout(START_WITHIN):
                 ready = await process.heard()
-        except TimeoutError:
-            await process.end()
-            raise NoProcess(f"it did not begin within {START_WITHIN:.0f} s") from None
-        except BaseException:
-            await process.end()
+        except BaseException as error:
+            self._process = None
+            how = await process.end()
+            if isinstance(error, TimeoutError):
+                raise NoProcess(f"it did not begin within {START_WITHIN:.0f} s and {how}") from None
             raise
         if ready is None:
+            self._process = None
             raise NoProcess(f"it {await process.end()} before it began")
-        self._process = process
 
     def _begin(self) -> bytes:
         """The first frame; the token travels here, and stands in no list of processes."""

@@ -250,7 +250,7 @@ class Worker:
         return InThreads(self._handler, self._post_blocking, self._terms.slots)
 
     def _on_events(self, events: list[Event]) -> None:
-        for event in events:
+        for event in events if not self._gone else ():
             match event:
                 case Start(lease):
                     self._start(lease)
