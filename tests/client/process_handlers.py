@@ -28,9 +28,8 @@ def tells(item: Any, job: ThreadAttempt) -> Any:
 
 def ends(item: Any, job: ThreadAttempt) -> Any:
     """As the item asks."""
-    if job.attempts == 1 and item != "goes on":
-        how[item]()
-    return {"attempts": job.attempts}
+    value = HOW[item]() if job.attempts == 1 else None
+    return {"attempts": job.attempts} if value is None else value
 
 
 def _dies() -> None:
@@ -44,7 +43,7 @@ def _raises(error: BaseException) -> Callable[[], None]:
     return raise_it
 
 
-how: dict[Any, Callable[[], Any]] = {
+HOW: dict[Any, Callable[[], Any]] = {
     "dies": _dies,
     "exits": lambda: os._exit(3),
     "sys.exit": lambda: sys.exit(2),
@@ -52,12 +51,8 @@ how: dict[Any, Callable[[], Any]] = {
     "permanent": _raises(Permanent("no such font", code="font")),
     "retry": _raises(Retry("later", in_=0)),
     "release": _raises(Release()),
+    "no json": threading.Lock,
 }
-
-
-def returns_no_json(_item: Any, _job: ThreadAttempt) -> Any:
-    """Nothing that could be sent."""
-    return threading.Lock()
 
 
 def posts_nonsense(_item: Any, job: ThreadAttempt) -> Any:

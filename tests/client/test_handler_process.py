@@ -36,32 +36,17 @@ async def test_it_sees_its_item_says_how_far_it_is_and_is_kept_between_items(
     assert f"{results[0]['id']}/1: half of 0" in caplog.messages
 
 
-@pytest.mark.parametrize(
-    ("item", "said"),
-    [
-        ("dies", "was ended by signal 9"),
-        ("exits", "ended with status 3"),
-        ("sys.exit", "SystemExit"),
-        ("fails", "bad picture"),
-        ("retry", None),
-        ("release", None),
-    ],
-)
 async def test_whatever_ends_it_ends_one_attempt_and_the_next_one_is_made(
-    item: str, said: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with demo(tmp_path, retry=SOON) as (url, queue), worker_for(url, process_handlers.ends):
-        assert await (await queue.post(item)).result(timeout=PATIENCE) == {"attempts": 2}
-    assert said is None or said in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("handler", "said"), [(process_handlers.ends, "no such font"), (process_handlers.returns_no_json, "bad-json")]
-)
-async def test_what_ends_it_for_good(handler: Any, said: str, tmp_path: Path) -> None:
-    async with demo(tmp_path) as (url, queue), worker_for(url, handler):
-        with pytest.raises(Failed, match=said):
-            await (await queue.post("permanent")).result(timeout=PATIENCE)
+    async with demo(tmp_path, retry=SOON) as (url, queue), worker_for(url, process_handlers.ends, concurrency=2):
+        jobs = [await queue.post(item) for item in ("dies", "exits", "sys.exit", "fails", "retry", "release")]
+        assert [await job.result(timeout=PATIENCE) for job in jobs] == [{"attempts": 2}] * 6
+        for item, said in (("permanent", "no such font"), ("no json", "bad-json")):
+            with pytest.raises(Failed, match=said):
+                await (await queue.post(item)).result(timeout=PATIENCE)
+    for said in ("was ended by signal 9", "ended with status 3", "SystemExit", "bad picture", "bad-json"):
+        assert said in caplog.text
 
 
 async def test_a_refused_progress_is_raised_there(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """What a handler returned or raised, as the report that the server gets."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
-from leaseway.errors import HandlerSignal, Permanent, Release
+from leaseway.errors import HandlerSignal, Permanent, Release, Retry
 from leaseway.outcome import Outcome
 
 
@@ -102,3 +103,30 @@ def test_a_detail_may_be_as_deep_as_the_protocol_allows() -> None:
 def test_a_detail_that_the_server_would_not_take_is_left_out(detail: Any) -> None:
     told = Outcome.raised(Permanent("no such font", detail=detail))
     assert told.members["error"] == {"message": "no such font"}
+
+
+@dataclass
+class Size:
+    """A result of somebody's own."""
+
+    width: int
+
+
+def test_a_result_is_json_once_and_for_all_and_may_be_made_of_dataclasses() -> None:
+    assert Outcome.result([Size(64), None]) == Outcome("result", value=b'[{"width":64},null]')
+
+
+def test_what_holds_itself_is_no_result() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    assert Outcome.result(loop).members["error"]["code"] == "bad-json"
+
+
+def test_retry_is_a_fail_with_a_time_of_its_own() -> None:
+    error = {"message": "later", "code": "Retry"}
+    assert Outcome.raised(Retry("later")) == Outcome("fail", {"error": error, "retryable": True})
+    timed = Outcome("fail", {"error": error, "retryable": True, "retryInMs": 1500})
+    assert Outcome.raised(Retry("later", in_=1.5)) == timed
+    assert Outcome.raised(Retry("later", in_=-1)).members["retryInMs"] == 0
+    assert Outcome.raised(Retry(in_=1e300)).members["error"]["code"] == "OverflowError"
+    assert Outcome.raised(Retry(in_=math.nan)).members["error"]["code"] == "ValueError"

@@ -12,7 +12,7 @@ from leaseway.claims import ANSWER_WITHIN, CLAIM_WAIT_MS, PAUSE
 from leaseway.errors import LeaseLost, Rejected
 from leaseway.leases import Answered, Renewed, Settled, Start, Stop
 from leaseway.outcome import Outcome
-from leaseway.protocol import Unanswered
+from leaseway.protocol import Silent
 from leaseway.worker_state import WorkerState
 
 
@@ -375,7 +375,7 @@ def test_a_claim_without_its_answer_is_not_waited_for_for_ever() -> None:
     overdue = CLAIM_WAIT_MS / 1000 + ANSWER_WITHIN
     assert worker.state.deadline == worker.now + overdue
     worker.later(overdue - 1)
-    with pytest.raises(Unanswered):
+    with pytest.raises(Silent):
         worker.later(1)
     worker.state.lost()
     assert "claim" in worker.connect()[0]
@@ -391,7 +391,7 @@ def test_a_report_without_its_answer_is_not_waited_for_for_ever(verb: str) -> No
     else:
         worker.settle(lease)
     worker.later(ANSWER_WITHIN - 1)
-    with pytest.raises(Unanswered):
+    with pytest.raises(Silent):
         worker.later(1)
     worker.state.lost()
     assert len(worker.connect()) == (1 if verb == "renew" else 2 + (verb == "result"))

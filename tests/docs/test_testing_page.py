@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from docs.snippets import Snippet, snippets, started
-from leaseway import worker_state
+from leaseway import claims
 from leaseway_server.core.policy import Policy
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -75,6 +75,6 @@ async def test_pytest_has_the_fixture_which_imports_the_server_when_it_is_used(p
 def test_the_page_has_the_figures_of_the_code() -> None:
     assert BLOCKS[0] is the("install")
     assert f"advance({Policy().lease // 1000})  # the lease of the queue" in PAGE
-    assert worker_state.CLAIM_WAIT_MS == 60_000
+    assert claims.CLAIM_WAIT_MS == 60_000
     assert "Waiting claims end with the clock after a minute" in PAGE
-    assert worker_state.PAUSE == 1
+    assert claims.PAUSE == 1

@@ -14,6 +14,7 @@ from typing import Any
 
 from leaseway.leases import Lease
 from leaseway.protocol import encode_value
+from leaseway.shapes import to_json
 
 #: What handlers log goes here, beside what the worker logs to `leaseway`.
 logger = logging.getLogger("leaseway.handler")
@@ -103,7 +104,7 @@ class Attempt(Facts):
 
         Raises `Rejected` where the schema refuses it, and `LeaseLost`.
         """
-        await self._post(encode_value(value))
+        await self._post(encode_value(to_json(value)))
 
 
 class ThreadAttempt(Facts):
@@ -127,4 +128,4 @@ class ThreadAttempt(Facts):
 
         Raises `Rejected` where the schema refuses it, and `LeaseLost`.
         """
-        self.post(encode_value(value))
+        self.post(encode_value(to_json(value)))

@@ -18,7 +18,7 @@ from typing import Generic, Never, Protocol
 from urllib.parse import urlsplit
 
 from leaseway.errors import AccessRefused, Forbidden, NoSuchQueue, Unauthorized
-from leaseway.protocol import DEFAULT_MAX_BYTES, E, Message, Session, Unanswered, decode, flatten
+from leaseway.protocol import DEFAULT_MAX_BYTES, E, Message, Session, Silent, decode, flatten
 
 logger = logging.getLogger("leaseway")
 
@@ -189,7 +189,7 @@ class Link(Generic[E]):
     def _tick(self) -> None:
         try:
             self._session.tick(self._outside.clock())
-        except Unanswered as silence:
+        except Silent as silence:
             raise SocketClosed(1006, str(silence)) from None
 
     def _tell(self) -> None:

@@ -22,6 +22,7 @@ import orjson
 
 from leaseway.connection import STEADY, reconnect_delay
 from leaseway.conversation import Deliver, Terms
+from leaseway.errors import LeasewayError
 from leaseway.frames import LINE_BYTES, Header, error_heard, frame, heard
 from leaseway.leases import Answered, Drained, Event, Lease, Quiet, Renewed, Settled, Start, Stop
 from leaseway.outcome import Outcome
@@ -52,6 +53,8 @@ class InProcess:
         self._process: _Process | None = None
         self._draining = False
         self._closing = False
+        #: What no reconnect can mend.
+        self._failure: LeasewayError | None = None
         self._held: dict[int, Lease] = {}
         self._numbers: dict[Lease, int] = {}
         self._first_number = 1
@@ -165,6 +168,8 @@ class InProcess:
             watching.cancel()
             self._process = None
             how = await process.end()
+        if self._failure is not None:
+            raise self._failure
         return how
 
     async def _close(self, living: asyncio.Task[Never]) -> None:
@@ -198,7 +203,7 @@ class InProcess:
             case "quiet":
                 return Quiet()
             case "ended":
-                raise error_heard(header["error"])
+                self._failure = error_heard(header["error"])
             case "log":
                 logging.getLogger(header["name"]).log(header["level"], "%s", header["text"])
         return None

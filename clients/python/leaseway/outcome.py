@@ -13,6 +13,7 @@ import orjson
 
 from leaseway.errors import Permanent, Rejected, Release, Retry
 from leaseway.protocol import Message, encode, encode_value
+from leaseway.shapes import to_json
 
 logger = logging.getLogger("leaseway")
 
@@ -39,7 +40,7 @@ class Outcome:
     def result(cls, value: Any) -> Outcome:
         """The item is done; or failed for good, where the result is nothing that JSON can keep."""
         try:
-            return cls("result", value=encode_value(value))
+            return cls("result", value=encode_value(to_json(value)))
         except Rejected as error:
             return cls.refused("result", error)
 

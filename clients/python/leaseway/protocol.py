@@ -31,7 +31,7 @@ Message = dict[str, Any]
 E = TypeVar("E")
 
 
-class Unanswered(Exception):
+class Silent(Exception):
     """The server is silent on what it must have answered by now; another socket may help."""
 
 
@@ -63,7 +63,7 @@ class Session(Protocol[E]):
         """The socket is gone; what was said on it may have been heard or not."""
 
     def tick(self, now: float) -> None:
-        """Does what is due by `now`. Raises `Unanswered` where this socket should be given up."""
+        """Does what is due by `now`. Raises `Silent` where this socket should be given up."""
 
     def next_message(self) -> bytes | None:
         """What to send next, or None. What was handed out counts as sent."""

@@ -22,7 +22,7 @@ from leaseway.protocol import (
     PASSING,
     Mailbox,
     Message,
-    Unanswered,
+    Silent,
     batched,
     encode,
     flatten,
@@ -129,7 +129,7 @@ class WorkerState(Mailbox[Event]):
         self._reports.lost()
 
     def tick(self, now: float) -> None:
-        """Renews leases, repeats reports and claims, each when it is due. Raises `Unanswered`."""
+        """Renews leases, repeats reports and claims, each when it is due. Raises `Silent`."""
         if now < self._deadline or not self._online:
             return
         self._now = now
@@ -167,7 +167,7 @@ class WorkerState(Mailbox[Event]):
         """
         answer_due = min(self._reports.answer_due, self._claims.answer_due)
         if answer_due <= now:
-            raise Unanswered(f"no answer within {ANSWER_WITHIN:.0f} s of when it was due")
+            raise Silent(f"no answer within {ANSWER_WITHIN:.0f} s of when it was due")
         self._due(min(answer_due, now + ANSWER_WITHIN))
 
     def received(self, message: Message, now: float) -> None:
