@@ -46,9 +46,9 @@ Moment = Callable[[str], bool]
 def main() -> None:
     """Takes all."""
     SCREENS.mkdir(exist_ok=True)
-    _save("demo", "leaseway demo", _shot([*LEASEWAY, "demo"], _goes_on()))
+    _save("demo", "leaseway demo", shot([*LEASEWAY, "demo"], _goes_on())[0])
     with _busy_server() as url:
-        _save("top", f"leaseway top {url}", _shot([*LEASEWAY, "top", url], _worked_for(20)))
+        _save("top", f"leaseway top {url}", shot([*LEASEWAY, "top", url], _worked_for(20))[0])
 
 
 def _save(name: str, title: str, terminal: Terminal) -> None:
@@ -73,11 +73,12 @@ def _worked_for(seconds: float) -> Moment:
 # ── Taking ──
 
 
-def _shot(words: list[str], moment: Moment) -> Terminal:
-    """Runs a command on a terminal until the moment has come, and ends it."""
+def shot(words: list[str], moment: Moment, columns: int = COLUMNS) -> tuple[Terminal, int]:
+    """Runs a command on a terminal until the moment has come, and ends it by Ctrl-C; what is on it, and its status."""
     master, ours = pty.openpty()
-    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    environment = kept | {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
     process = subprocess.Popen(words, stdin=ours, stdout=ours, stderr=ours, env=environment, start_new_session=True)
     os.close(ours)
     terminal = Terminal()
@@ -86,8 +87,8 @@ def _shot(words: list[str], moment: Moment) -> Terminal:
     finally:
         process.send_signal(signal.SIGINT)
         _drain(master)
-        process.wait()
-    return terminal
+        status = process.wait()
+    return terminal, status
 
 
 def _watch(master: int, terminal: Terminal, moment: Moment) -> None:
