@@ -137,7 +137,7 @@ def test_wrong_usage_ends_with_2_and_prints_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, words in TABLE.items() if "URL" in words])
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_a_server_that_cannot_be_reached_ends_with_3(name: str, more: list[str]) -> None:
-    places = {"URL": "http://127.0.0.1:1/demo", "WAITING": "0" * 16, "CANCELLED": "0" * 16}
+    places = {"URL": "http://127.0.0.1:1/demo", **dict.fromkeys(("WAITING", "CANCELLED", "FINISHED"), "0" * 16)}
     told = CliRunner().invoke(main, [*(places.get(word, word) for word in TABLE[name]), *more])
     assert (told.exit_code, told.stderr) == (3, "Error: cannot reach http://127.0.0.1:1: nobody listens there\n")
     assert told.stdout in ("", "[]\n"), "or what was done before"
