@@ -2,7 +2,7 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint sentences bench backlogs campaign-kill campaign-bulk browser
+.PHONY: help demo test lint sentences screens bench backlogs campaign-kill campaign-bulk browser
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -41,6 +41,9 @@ lint: $(INSTALLED) ## style and types
 
 sentences: $(INSTALLED) ## the sentences of PROTOCOL.md and the tests that carry them; ARGS=--open shows those without
 	@$(RUN)/python tests/protocol/sentences.py $(ARGS)
+
+screens: $(INSTALLED) ## the pictures of terminals in the README, taken anew
+	@$(RUN)/python tests/docs/screens.py
 
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)

@@ -339,8 +339,12 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_picture_is_well_formed_and_has_both_colours() -> None:
-    (picture,) = re.findall(r"!\[[^]]{40,}\]\(([^)]+\.svg)\)", README)
-    svg = (ROOT / picture).read_text(encoding="utf-8")
+    drawn, *screens = sorted(re.findall(r"!\[[^]]{40,}\]\(([^)]+\.svg)\)", README))
+    for screen in screens:
+        assert screen.startswith("docs/screens/"), (
+            "those are taken by a command, and tests/docs/test_screens.py has them"
+        )
+    svg = (ROOT / drawn).read_text(encoding="utf-8")
     assert ElementTree.fromstring(svg).tag.endswith("svg")  # noqa: S314  It is our own file.
     assert "prefers-color-scheme: dark" in svg
 

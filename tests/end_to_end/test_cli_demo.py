@@ -1,6 +1,7 @@
 """`leaseway demo`, as a person runs it: real processes, a real kill, and everything ended at the end."""
 
 import asyncio
+import importlib.util
 import os
 import re
 import signal
@@ -10,8 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from leaseway import Client, Failed
+from leaseway.cli.demo.command import demo as command
 from leaseway.cli.demo.primes import count, is_prime, wanted
 from leaseway.cli.demo.worker import make_worker
 from support.server import running_server
@@ -103,6 +106,13 @@ async def test_where_the_server_dies_the_demo_says_so() -> None:
     assert "The demo failed: the server ended by itself with status -9:" in output
     assert "Traceback" not in output
     assert gone(children)
+
+
+def test_without_the_server_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    told = CliRunner().invoke(command, ["--once"])
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert "pip install 'leaseway[server]'" in told.stderr
 
 
 def test_counts_and_checkpoints() -> None:

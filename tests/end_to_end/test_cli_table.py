@@ -13,6 +13,7 @@ from typing import Final
 import click
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from leaseway.cli import main
 from support.command_line import CommandLine, Output, command_line
@@ -124,6 +125,22 @@ def test_each_command_has_a_help_that_can_be_read(name: str) -> None:
     options = [option for option in command.params if isinstance(option, click.Option)]
     assert all(option.help for option in options), [option.name for option in options if not option.help]
     assert ("--json" in told) == (name not in NO_JSON)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_wrong_usage_ends_with_2_and_prints_nothing(name: str) -> None:
+    told = CliRunner().invoke(main, [*name.split(), "--nonsense"])
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert "--nonsense" in told.stderr
+
+
+@pytest.mark.parametrize("name", [name for name, words in TABLE.items() if "URL" in words])
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_server_that_cannot_be_reached_ends_with_3(name: str, more: list[str]) -> None:
+    places = {"URL": "http://127.0.0.1:1/demo", **dict.fromkeys(("WAITING", "CANCELLED", "FINISHED"), "0" * 16)}
+    told = CliRunner().invoke(main, [*(places.get(word, word) for word in TABLE[name]), *more])
+    assert (told.exit_code, told.stderr) == (3, "Error: cannot reach http://127.0.0.1:1: nobody listens there\n")
+    assert told.stdout in ("", "[]\n"), "or what was done before"
 
 
 async def test_each_command_of_the_table(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ import httpx
 from click.testing import CliRunner
 from websockets.asyncio.client import connect
 
+from docs.screens import LEASEWAY, shot
 from leaseway.cli.top.command import top as command
 from support.process import ServerProcess, server_process
+from support.server import open_queue
 
 COMMAND = "from leaseway.cli import main; main()"
 OPEN = 'access = { post = "users", fetch = "users", work = "users", admin = ["root"] }\n'
@@ -126,6 +128,23 @@ async def test_what_cannot_be_watched_is_said_at_once(tmp_path: Path) -> None:
             told = await asyncio.to_thread(CliRunner(env=environment).invoke, command, [*words, "--once"])
             assert (told.exit_code, told.stdout) == (status, ""), told
             assert said in told.stderr
+
+
+async def test_on_a_narrow_terminal_it_says_that_it_reconnects_and_ctrl_c_ends_it_well(tmp_path: Path) -> None:
+    async with server_process(tmp_path, open_queue()) as server:
+        seen: list[str] = []
+
+        def moment(text: str) -> bool:
+            if not seen and "OUT/M" in text:
+                seen.append(text)
+                server.kill_now()
+            return "demo: reconnecting: " in text
+
+        terminal, status = await asyncio.to_thread(shot, [*LEASEWAY, "top", f"{server.base_url}/demo"], moment, 60)
+    assert status == 0
+    assert seen[0].splitlines()[0].split() == ["QUEUE", "PEND", "WORK", "DONE", "BAD", "IN/M", "OUT/M", "WRK", "OLD"]
+    assert terminal.text.splitlines()[1].split()[:3] == ["demo", "0", "0"], "what was known stays"
+    assert max(map(len, terminal.text.splitlines())) <= 60
 
 
 async def test_a_token_that_is_revoked_ends_it(tmp_path: Path) -> None:

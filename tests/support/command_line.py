@@ -20,6 +20,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+_LOADED: Final = (
+    *("leaseway_server.commands", "leaseway.cli.items", "leaseway.cli.why", "leaseway.cli.steer", "leaseway.transport"),
+    *("leaseway.cli.completion", "leaseway.cli.top.command", "http.client", "rich.console", "rich.live", "rich.table"),
+)
+"""What commands need, so that it is loaded once."""
 FAILED: Final = 1
 NOT_FLUSHED: Final = 120
 """Python's own status where what was printed could not be written at its end."""

@@ -40,10 +40,13 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, and for a name that there is not, the one that is most like it."""
-        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
-            for close in difflib.get_close_matches(args[0], self.list_commands(ctx), 1):
-                ctx.fail(f"No such command {args[0]!r}. Did you mean {close!r}?")
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as unknown:
+            close = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
+            if not close:
+                raise
+            raise click.UsageError(f"{unknown.message} Did you mean {close[0]!r}?", ctx) from None
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Runs a command. Where its output cannot be written, says so in a line and ends with status 1."""

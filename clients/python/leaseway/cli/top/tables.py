@@ -122,11 +122,20 @@ def tables(figures: Sequence[Figures], now: int, width: int, height: int) -> Ren
 def _queues(figures: Sequence[Figures], now: int, width: int) -> Table:
     from rich.text import Text
 
-    columns = [column for column in _COLUMNS if column.width <= width < column.until]
+    columns = _columns(width)
     cells = {column.head: [_number(column, each, now) for each in figures] for column in columns}
     if width >= WIDEST:
         cells["LAST HOUR"] = [Text(_hour(each, now)) for each in figures]
     return _table({"QUEUE": [Text(each.queue, "bold") for each in figures], **cells}, width, justify="right")
+
+
+def _columns(width: int) -> list[Column]:
+    return [column for column in _COLUMNS if column.width <= width < column.until]
+
+
+def queue_heads(width: int) -> list[str]:
+    """The heads of the queues' columns, behind their names, where the terminal is so wide."""
+    return [column.head for column in _columns(width)]
 
 
 def _number(column: Column, figures: Figures, now: int) -> Text:
