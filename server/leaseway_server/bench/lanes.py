@@ -5,18 +5,21 @@ but the lanes.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any, Final
 
-from websockets.asyncio.client import ClientConnection
+import orjson
+
+from leaseway_server.bench.wire import Wire
 
 QUEUE: Final = "bench"
 ITEM: Final = {"image": "x" * 90, "format": "png", "width": 320}
 RESULT: Final = {"image": "y" * 30, "width": 320, "height": 200}
-_CLAIM: Final = json.dumps({"claim": {"waitMs": 60_000}})
+_POST: Final = orjson.dumps({"post": {"item": ITEM, "subscribe": True}})[:-1]
+_CLAIM: Final = orjson.dumps({"claim": {"waitMs": 60_000}})
+_RESULT: Final = orjson.dumps(RESULT)
 _FORGET: Final = 1_000
 """So many subscriptions are taken back at a time: a socket may hold 10,000."""
 
@@ -42,7 +45,7 @@ class HttpDoor:
         self._writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         answer = await self._reader.readuntil(b"\r\n\r\n")
         length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        return json.loads(await self._reader.readexactly(length))
+        return orjson.loads(await self._reader.readexactly(length))
 
     def close(self) -> None:
         """Ends the connection."""
@@ -52,8 +55,9 @@ class HttpDoor:
 class Producer:
     """Posts on the monitor socket, or over HTTP at `port`, and learns each end by its push."""
 
-    def __init__(self, socket: ClientConnection, port: int = 0) -> None:
+    def __init__(self, socket: Wire, port: int = 0) -> None:
         self._socket = socket
+        socket.listen(self._hear)
         self._port = port
         self._posted: dict[int, asyncio.Future[str]] = {}
         self._ended: dict[str, asyncio.Future[None]] = {}
@@ -67,11 +71,11 @@ class Producer:
             await self._drive(self._on_the_socket, latencies, items)
             return
         door = await HttpDoor.open(self._port)
-        body = json.dumps({"item": ITEM}).encode()
+        body = orjson.dumps({"item": ITEM})
 
         async def post() -> str:
             item_id = str((await door.post(body))["id"])
-            await self._socket.send(json.dumps({"subscribe": [item_id]}))
+            self._socket.send(orjson.dumps({"subscribe": [item_id]}))
             return item_id
 
         await self._drive(post, latencies, items)
@@ -85,26 +89,25 @@ class Producer:
                 ended = self._ended[item_id] = asyncio.get_running_loop().create_future()
                 await ended
             latencies.append(time.perf_counter() - started)
-            await self._forget(item_id)
+            self._forget(item_id)
 
-    async def _forget(self, item_id: str) -> None:
+    def _forget(self, item_id: str) -> None:
         self._done.append(item_id)
         if len(self._done) == _FORGET:
             done, self._done = self._done, []
-            await self._socket.send(json.dumps({"unsubscribe": done}))
+            self._socket.send(orjson.dumps({"unsubscribe": done}))
 
     async def _on_the_socket(self) -> str:
         ref = next(self._refs)
         posted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._posted[ref] = posted
-        await self._socket.send(json.dumps({"post": {"item": ITEM, "subscribe": True}, "ref": ref}))
+        self._socket.send(b'%b,"ref":%d}' % (_POST, ref))
         return await posted
 
-    async def listen(self) -> None:
-        """Reads what the server says, until cancelled."""
-        async for frame in self._socket:
-            for message in flatten(json.loads(frame)):
-                self._take(message)
+    def _hear(self, messages: list[dict[str, Any]]) -> None:
+        for message in messages:
+            for each in flatten(message):
+                self._take(each)
 
     def _take(self, message: dict[str, Any]) -> None:
         if message["type"] == "posted":
@@ -117,23 +120,30 @@ class Producer:
                 ended.set_result(None)
 
 
-async def work(socket: ClientConnection, places: int) -> None:
-    """A worker with so many places: a waiting claim for each, a result for each item."""
-    for _ in range(places):
-        await socket.send(_CLAIM)
-    async for frame in socket:
-        message = json.loads(frame)
-        replies = [reply for each in flatten(message) if (reply := _reply(each))]
-        if len(replies) > 1 and message["type"] == "batch":
-            await socket.send(f'{{"batch": [{",".join(replies)}]}}')
-        else:
-            for reply in replies:
-                await socket.send(reply)
+class Worker:
+    """A worker with so many places: a waiting claim for each, a result for each item; with `batch` in batches."""
+
+    def __init__(self, socket: Wire, places: int, *, batch: bool) -> None:
+        self._socket = socket
+        self._batch = batch
+        socket.listen(self._hear)
+        for _ in range(places):
+            socket.send(_CLAIM)
+
+    def _hear(self, messages: list[dict[str, Any]]) -> None:
+        for message in messages:
+            replies = [reply for each in flatten(message) if (reply := _reply(each))]
+            if self._batch and len(replies) > 1:
+                self._socket.send(b'{"batch":[%b]}' % b",".join(replies))
+            else:
+                for reply in replies:
+                    self._socket.send(reply)
 
 
-def _reply(message: dict[str, Any]) -> str | None:
+def _reply(message: dict[str, Any]) -> bytes | None:
     if message["type"] == "item":
-        return json.dumps({"result": {"id": message["id"], "value": RESULT, "attempts": message["attempts"]}})
+        item_id, attempts = message["id"].encode(), message["attempts"]
+        return b'{"result":{"id":"%b","value":%b,"attempts":%d}}' % (item_id, _RESULT, attempts)
     return _CLAIM if message["type"] == "result-ack" else None
 
 

@@ -6,7 +6,6 @@ charges for the frames alone. The load comes from this process, on another core 
 """
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,11 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from websockets.asyncio.client import connect
+import orjson
 
 from leaseway_server.bench.figures import Figure
-from leaseway_server.bench.lanes import ITEM, QUEUE, RESULT, HttpDoor, Producer, work
+from leaseway_server.bench.lanes import ITEM, QUEUE, RESULT, HttpDoor, Producer, Worker
 from leaseway_server.bench.process import Measured, make_way, serving
+from leaseway_server.bench.wire import Wire
 
 WARM: Final = 20
 """So many items go before those that are measured."""
@@ -47,28 +47,28 @@ async def whole_way(
     folder: Path | None, name: str, items: int, lanes: int, *, batch: bool = False, http: bool = False
 ) -> Figure:
     """Runs so many items over so many lanes."""
-    async with _serving(folder) as server, _socket(server, "monitor") as monitor, _socket(server, "work") as worker:
+    async with _serving(folder) as server:
+        sockets = [await Wire.open(f"{server.ws_url}/{QUEUE}/{name}") for name in ("monitor", "work")]
         if batch:
-            for socket in (monitor, worker):
-                await socket.send('{"hello": {"batch": true}}')
-                await socket.recv()
+            for socket in sockets:
+                await socket.ask(b'{"hello":{"batch":true}}')
+        monitor, worker = sockets
         producer = Producer(monitor, server.port if http else 0)
-        tasks = [asyncio.create_task(producer.listen()), asyncio.create_task(work(worker, lanes))]
+        Worker(worker, lanes, batch=batch)
         await producer.lane([], WARM)
         figure = await _timed(server, name, producer.lane, items, lanes)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for socket in sockets:
+            socket.close()
     return figure
 
 
 async def posts(folder: Path | None, items: int) -> Figure:
     """Posts so many items in arrays over one connection; nobody works. Latencies are an array's."""
     slices, latencies = max(1, items // SLICE), list[float]()
-    body = json.dumps([{"item": ITEM}] * min(items, SLICE)).encode()
+    body = orjson.dumps([{"item": ITEM}] * min(items, SLICE))
     async with _serving(folder) as server:
         door = await HttpDoor.open(server.port)
-        await door.post(json.dumps({"item": ITEM}).encode())
+        await door.post(orjson.dumps({"item": ITEM}))
         cpu, started = server.cpu(), time.perf_counter()
         for _ in range(slices):
             before = time.perf_counter()
@@ -82,12 +82,12 @@ async def posts(folder: Path | None, items: int) -> Figure:
 async def echo(items: int, lanes: int) -> Figure:
     """The frames of so many items, echoed over as many sockets as there are lanes."""
     frames = [
-        json.dumps({"post": {"item": ITEM, "subscribe": True}, "ref": 1}),
-        json.dumps({"result": {"id": "0" * 16, "value": RESULT, "attempts": 1}}),
-        json.dumps({"claim": {"waitMs": 60_000}}),
+        orjson.dumps({"post": {"item": ITEM, "subscribe": True}, "ref": 1}),
+        orjson.dumps({"result": {"id": "0" * 16, "value": RESULT, "attempts": 1}}),
+        orjson.dumps({"claim": {"waitMs": 60_000}}),
     ]
     async with serving("leaseway_server.bench.echo") as server:
-        sockets = [await connect(server.ws_url, compression=None, proxy=None) for _ in range(lanes)]
+        sockets = [await Wire.open(server.ws_url) for _ in range(lanes)]
         free = list(sockets)
 
         async def lane(latencies: list[float], each: int) -> None:
@@ -95,12 +95,12 @@ async def echo(items: int, lanes: int) -> Figure:
             for _ in range(each):
                 started = time.perf_counter()
                 for frame in frames:
-                    await socket.send(frame)
-                    await socket.recv()
+                    await socket.ask(frame)
                 latencies.append(time.perf_counter() - started)
 
         figure = await _timed(server, "echo of the same frames", lane, items, lanes)
-        await asyncio.gather(*(socket.close() for socket in sockets))
+        for socket in sockets:
+            socket.close()
     return figure
 
 
@@ -118,7 +118,7 @@ async def _serving(folder: Path | None) -> AsyncIterator[Measured]:
     with TemporaryDirectory(prefix="leaseway-bench-", dir=folder) as made:
         here = Path(made)
         for kind, example in (("item", ITEM), ("result", RESULT)):
-            (here / f"{kind}.json").write_text(json.dumps(_schema(example)), encoding="utf-8")
+            (here / f"{kind}.json").write_bytes(orjson.dumps(_schema(example)))
         config = here / "leaseway.toml"
         access = '{ post = "open", fetch = "open", work = "open", admin = "open" }'
         config.write_text(
@@ -128,10 +128,6 @@ async def _serving(folder: Path | None) -> AsyncIterator[Measured]:
         )
         async with serving("leaseway_server", "--config", str(config), "--log", "terminal") as server:
             yield server
-
-
-def _socket(server: Measured, name: str) -> connect:
-    return connect(f"{server.ws_url}/{QUEUE}/{name}", compression=None, proxy=None)
 
 
 def _schema(example: dict[str, Any]) -> dict[str, object]:
