@@ -12,6 +12,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -33,7 +34,7 @@ SCREENS: Final = Path(__file__).resolve().parents[2] / "docs" / "screens"
 LEASEWAY: Final = [sys.executable, "-c", "from leaseway.cli import main; main(prog_name='leaseway')"]
 COLUMNS: Final = 100
 ROWS: Final = 30
-STILL: Final = 0.1
+STILL: Final = 0.03
 """Seconds without output, and what is on the terminal is whole."""
 PATIENCE: Final = 90.0
 QUEUES: Final = {"primes": 3, "large-primes": 2, "mail": 0}
@@ -49,6 +50,8 @@ def main() -> None:
     _save("demo", "leaseway demo", shot([*LEASEWAY, "demo"], _goes_on())[0])
     with _busy_server() as url:
         _save("top", f"leaseway top {url}", shot([*LEASEWAY, "top", url], _worked_for(20))[0])
+        words = ["post", f"{url}/large-primes", '{"from": 0, "to": 1000000}', "--priority", "9", "--watch"]
+        _save("post", f"leaseway {shlex.join(words)}", shot([*LEASEWAY, *words], _half_done)[0])
 
 
 def _save(name: str, title: str, terminal: Terminal) -> None:
@@ -68,6 +71,11 @@ def _worked_for(seconds: float) -> Moment:
     """After so long, while something is in work."""
     began = time.monotonic()
     return lambda text: time.monotonic() - began > seconds and "WORKER " in text
+
+
+def _half_done(text: str) -> bool:
+    """A worker is somewhere between half and all of it."""
+    return bool(re.search(r"\b[5-8]\d %", text))
 
 
 # ── Taking ──

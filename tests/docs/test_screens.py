@@ -42,6 +42,10 @@ def test_the_demo_is_shown_as_it_is() -> None:
     assert re.search(r"worker-[23] goes on with .* at \d+ %, where worker-1 had come to\.", shown)
 
 
+def test_a_post_that_is_watched_is_shown_as_it_is() -> None:
+    assert re.search(r"[0-9a-f]{16} processing .* [5-8]\d %; box-\d", text_of("post"))
+
+
 def test_a_terminal_draws_over_what_was_there() -> None:
     terminal = Terminal()
     terminal.write("\x1b[?25lone\r\n\x1b[1mtwo\x1b[0m\r\n")

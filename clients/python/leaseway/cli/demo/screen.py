@@ -36,7 +36,7 @@ class Row:
 
     @property
     def percent(self) -> int:
-        """How far it is; 100 only when it has ended."""
+        """How far it is."""
         if self.view.status == "finished":
             return 100
         return int((self.view.progress or {}).get("percent", 0))
