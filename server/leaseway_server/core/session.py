@@ -42,9 +42,8 @@ class WorkSession(Conversation):
         """The criteria of its latest claim; None before the first."""
         self._claimed_as = ""
         self._waiting_claims = waiting
-        self._fences: dict[str, int] = {}
-        self._older_fences: dict[str, int] = {}
-        self._reporter = Reporter(holder, user, self._fence_of, chance)
+        self._fences = _Fences()
+        self._reporter = Reporter(holder, user, self._fences.get, chance)
 
     def lost(self, item_id: str, reason: str) -> None:
         """This socket lost an item that it held: it is told where its `hello` asked for that."""
@@ -115,7 +114,7 @@ class WorkSession(Conversation):
     def _answer(self, exchange: Exchange, outcome: Outcome) -> None:
         match outcome:
             case Handed(item):
-                self._remember(item.id, item.attempts)
+                self._fences.remember(item.id, item.attempts)
                 self._say_encoded(exchange, with_ref(encode_item(item, self.queue.policy.lease), exchange))
             case Empty():
                 exchange.left = 0
@@ -133,17 +132,27 @@ class WorkSession(Conversation):
         answers = []
         for (known, attempts), changed in zip(command.leases, leases, strict=True):
             if changed.accepted:
-                self._remember(known, attempts)
+                self._fences.remember(known, attempts)
             answers.append(_resumed(known, changed))
         return {"type": "resume-ack", "leases": answers}
 
-    def _remember(self, known: str, attempts: int) -> None:
-        if len(self._fences) >= REMEMBERED:
-            self._older_fences, self._fences = self._fences, {}
-        self._fences[known] = attempts
 
-    def _fence_of(self, known: str) -> int | None:
-        return self._fences.get(known) or self._older_fences.get(known)
+class _Fences:
+    """The numbers of a socket's latest claims, by id. It knows no session: one that is closed is freed at once."""
+
+    __slots__ = ("_newer", "_older")
+
+    def __init__(self) -> None:
+        self._newer: dict[str, int] = {}
+        self._older: dict[str, int] = {}
+
+    def remember(self, known: str, attempts: int) -> None:
+        if len(self._newer) >= REMEMBERED:
+            self._older, self._newer = self._newer, {}
+        self._newer[known] = attempts
+
+    def get(self, known: str) -> int | None:
+        return self._newer.get(known) or self._older.get(known)
 
 
 def _lease(value: Json) -> tuple[str, int]:
