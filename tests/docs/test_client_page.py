@@ -81,7 +81,7 @@ def test_the_page_has_every_option() -> None:
 
 def test_the_page_has_every_error_of_a_producer() -> None:
     tree = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, LeasewayError)}
-    assert {name for name in tree if f"`{name}`" not in PAGE} == {"LeaseLost"}  # A worker's.
+    assert {name for name in tree if f"`{name}`" not in PAGE} == {"LeaseLost", "HandlerDied"}  # A worker's.
     assert tree <= set(leaseway.__all__)
 
 

@@ -20,6 +20,7 @@ from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.watch import ALL, View
 from leaseway_server.runtime import followed as followed_module
 from leaseway_server.runtime import submission as submission_module
+from leaseway_server.runtime import turn as turn_module
 from support.bench import Bench, claim
 from support.model import LEASE
 
@@ -28,7 +29,6 @@ from support.model import LEASE
 def page(monkeypatch: pytest.MonkeyPatch) -> int:
     """Pages of three rows."""
     monkeypatch.setattr(followed_module, "PAGE", 3)
-    monkeypatch.setattr(followed_module, "READ_ITEMS", 2)
     return 3
 
 
@@ -125,11 +125,33 @@ async def test_no_turn_reads_more_than_so_much(bench: Bench, monkeypatch: pytest
     assert isinstance(first, Followed)
     assert isinstance(second, Followed)
     assert isinstance(third, Followed)
-    assert ids(first.items) == ids(items)[:-9:-1]
-    assert first.before == items[12].seq
+    assert ids(first.items) == ids(items)[:-6:-1]
+    assert first.before == items[15].seq
     assert (second.items, second.before) == ([], BEYOND), "the next turn goes on"
     assert (third.items, third.before) == ([], BEYOND)
-    assert [len(each) for each in await pages(bench, "ann")] == [8, 8, 4]
+    assert [len(each) for each in await pages(bench, "ann")] == [5, 5, 5, 5, 0]
+
+
+@pytest.mark.protocol("3.15")
+async def test_no_command_reads_more_than_so_much(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it reads is in memory until its client took it: of large views there are few, and one more."""
+    monkeypatch.setattr(followed_module, "PAGE_CHARACTERS", 1_000)
+    monkeypatch.setattr(followed_module, "PAGE_AT_ONCE", 500)
+    monkeypatch.setattr(turn_module, "READ_CHARACTERS", 1_000)
+    monkeypatch.setattr(turn_module, "READ_AT_ONCE", 500)
+    items = await post(bench, *["ann"] * 10)
+    for item in items:
+        await bench.do(Change(item.id, Result(f'"{"x" * 200}"', None)))
+    pages = await bench.do(*[ReadFollowed("ann")] * 3)
+    assert [len(each.items) for each in pages if isinstance(each, Followed)] == [3, 2, 0]
+    named = tuple(ids(items))
+    first, second, third = await bench.do(*[Read(("unknown", *named))] * 3)
+    assert isinstance(first, Found)
+    assert isinstance(second, Found)
+    assert isinstance(third, Found)
+    assert (tuple(first.items), first.left) == (named[:3], named[3:])
+    assert (tuple(second.items), second.left) == (named[:2], named[2:])
+    assert (third.items, third.left) == ({}, named)
 
 
 async def test_a_turn_takes_few_such_commands(bench: Bench) -> None:

@@ -37,7 +37,7 @@ def test_a_post_is_due_as_asked_or_now(options: dict[str, Any], expected: dict[s
     assert {name: getattr(item, name) for name in expected} == expected
 
 
-@pytest.mark.protocol("5.119")
+@pytest.mark.protocol("5.121")
 def test_no_time_is_later_than_javascript_can_count() -> None:
     assert post(delay_ms=MAX_TIME).due_at == MAX_TIME
     assert post(due_at=MAX_TIME).due_at == MAX_TIME

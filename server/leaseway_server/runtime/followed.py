@@ -12,10 +12,9 @@ from leaseway_server.store.base import Turn
 
 PAGE: Final = 250
 """So many rows a command looks at."""
-READ_ITEMS: Final = 8
-"""The results of so many are read at a time."""
 PAGE_CHARACTERS: Final = 4 * 1024 * 1024
-"""All pages of a turn end where they are so long; what is left is for the next."""
+PAGE_AT_ONCE: Final = 1024 * 1024
+"""All pages of a turn end where they are so long, and one page does; what is left is for the next."""
 
 
 class FollowedPages:
@@ -44,14 +43,17 @@ class FollowedPages:
         if budget <= 0:
             return budget
         found = [self._rows.found(row) for row in await self._look(command)]
-        for start in range(0, len(found), READ_ITEMS):
-            some = found[start : start + READ_ITEMS]
-            shown = [each for each in some if each.id in self._rows and (command.poster or not each.terminal)]
-            await self._turn.read_results([each for each in shown if each.status == "finished" and not each.result])
-            followed.items += shown
-            followed.before = some[-1].seq
-            budget -= sum(map(_characters, shown))
-            if budget <= 0:
+        room = min(budget, PAGE_AT_ONCE)
+        for item in found:
+            followed.before = item.seq
+            if item.id not in self._rows or (item.terminal and not command.poster):
+                continue
+            if item.status == "finished" and not item.result:
+                await self._turn.read_results([item])
+            followed.items.append(item)
+            room -= _characters(item)
+            budget -= _characters(item)
+            if room <= 0:
                 return budget
         if len(found) < PAGE:
             followed.before = 0

@@ -49,8 +49,9 @@ from leaseway_server.runtime.submission import Submission
 from leaseway_server.store.base import Turn
 
 READ_CHARACTERS: Final = 8 * 1024 * 1024
-READ_ITEMS: Final = 8
-"""Views are read by so many at a time, up to about so many characters a turn; the rest is left for the next."""
+READ_AT_ONCE: Final = 1024 * 1024
+"""Views are read up to about so many characters a turn, and a command; the rest is left for the next. What one command
+reads is in memory until its client took it."""
 SLICE: Final = 500
 """So many rows are swept in one turn; the next turn goes on."""
 DROPPED: Final = 250
@@ -299,17 +300,25 @@ class TurnWork:
     async def _read(self) -> None:
         budget = READ_CHARACTERS
         for read, found in self._reads:
-            ids = [item_id for item_id in read.ids if item_id in self.rows]
-            while ids and budget > 0:
-                some, ids = [self.rows[item_id] for item_id in ids[:READ_ITEMS]], ids[READ_ITEMS:]
-                await self._turn.read_results([each for each in some if each.status == "finished" and not each.result])
-                if read.bodies:
-                    await self.rows.with_bodies(some)
-                if read.attempts:
-                    found.attempts.update(await self._turn.read_attempts(some))
-                budget -= sum(len(each.result) + len(each.body) for each in some)
-                found.items.update((each.id, each) for each in some)
-            found.left = tuple(ids)
+            budget -= await self._read_some(read, found, min(budget, READ_AT_ONCE))
+
+    async def _read_some(self, read: Read, found: Found, room: int) -> int:
+        """Reads as much as there is room for, and one item more. Gives how many characters that was."""
+        ids = [item_id for item_id in read.ids if item_id in self.rows]
+        used = 0
+        for place, item_id in enumerate(ids):
+            if used >= room:
+                found.left = tuple(ids[place:])
+                break
+            item = found.items[item_id] = self.rows[item_id]
+            if item.status == "finished" and not item.result:
+                await self._turn.read_results([item])
+            if read.bodies:
+                await self.rows.with_bodies([item])
+            if read.attempts:
+                found.attempts.update(await self._turn.read_attempts([item]))
+            used += len(item.result) + len(item.body)
+        return used
 
     async def _look_for_oldest(self) -> None:
         """Once what changed is saved, since the store's index is asked."""
