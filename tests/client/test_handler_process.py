@@ -1,6 +1,8 @@
 """Handlers in processes: what they see and say, how they end, and what becomes of one that dies. A real server."""
 
 import logging
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from client import process_handlers
 from client.real_scene import demo
-from client.worker_process import PATIENCE
+from client.worker_process import PATIENCE, gone
 from leaseway import Client, Failed, HandlerDied, Job, Worker
 from support.server import open_queue, resize_queue, running_server
 
@@ -34,6 +36,16 @@ async def test_it_sees_its_item_says_how_far_it_is_and_is_kept_between_items(
     assert 290 < results[0]["left"] <= 300
     assert results[0]["pid"] == results[1]["pid"]
     assert f"{results[0]['id']}/1: half of 0" in caplog.messages
+
+
+async def test_one_that_dies_while_it_is_idle_costs_nobody_an_attempt(tmp_path: Path) -> None:
+    async with demo(tmp_path) as (url, queue), worker_for(url, process_handlers.tells):
+        first = await (await queue.post(1)).result(timeout=PATIENCE)
+        os.kill(first["pid"], signal.SIGKILL)
+        await gone(first["pid"])
+        second = await (await queue.post(2)).result(timeout=PATIENCE)
+    assert second["attempts"] == 1
+    assert second["pid"] != first["pid"]
 
 
 async def test_whatever_ends_it_ends_one_attempt_and_the_next_one_is_made(

@@ -60,10 +60,6 @@ class Facts:
         """The same as `deadline`, as `time.monotonic()` counts."""
         return self._lease.until
 
-    @until.setter
-    def until(self, until: float) -> None:
-        self._lease.until = until
-
     @property
     def deadline(self) -> float:
         """Until when the item is ours for certain, as `time.time()` counts.
@@ -72,7 +68,7 @@ class Facts:
         know how long the item stays ours without one. A queue's `progress_by` is another clock: only a progress
         record moves that.
         """
-        return time.time() + self._lease.until - time.monotonic()
+        return time.time() + self.until - time.monotonic()
 
 
 class Attempt(Facts):

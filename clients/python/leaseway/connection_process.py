@@ -112,8 +112,10 @@ class InProcess:
             delay = reconnect_delay(failures, random.random(), urgent=bool(self._held))  # noqa: S311
             logger.error("the connection process %s; a new one takes over in %.1f s", how, delay)
             await asyncio.sleep(delay)
-            with contextlib.suppress(NoProcess):
+            try:
                 await self._start()
+            except NoProcess as why:
+                logger.error("no connection process: %s", why)  # noqa: TRY400  no traceback helps
 
     async def _start(self) -> None:
         process = self._process = await _Process.started()  # What is said from now on is said to this one.

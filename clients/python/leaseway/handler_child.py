@@ -46,8 +46,8 @@ class _Desk:
         self.work: SimpleQueue[tuple[Lease, ThreadAttempt]] = SimpleQueue()
         self._pipe = pipe
         self._saying = threading.Lock()
-        self._posting = threading.Lock()
-        self._answers: SimpleQueue[list[Any] | None] = SimpleQueue()
+        self._asking = threading.Lock()
+        self._answers: SimpleQueue[Any] = SimpleQueue()
 
     def say(self, verb: str, value: Any = None) -> None:
         """Says something to the worker, from any thread."""
@@ -60,7 +60,7 @@ class _Desk:
             said = self._pipe.recv()
             while True:
                 _, lease = said
-                job = ThreadAttempt(lease, self._post)
+                job = _Attempt(lease, self)
                 self.work.put((lease, job))
                 while (said := self._pipe.recv())[0] != "item":
                     self._on_said(job, *said)
@@ -73,16 +73,31 @@ class _Desk:
                 self._answers.put(value)
             case "cancel":
                 job.cancel()
-            case "until":
-                job.until = value
 
-    def _post(self, value: bytes) -> None:
-        """Posts a progress record, and waits for the answer."""
-        with self._posting:
-            self.say("progress", value)
-            refused = self._answers.get()
-        if refused:
+    def ask(self, verb: str, value: Any = None) -> Any:
+        """Says something to the worker, and waits for its answer."""
+        with self._asking:
+            self.say(verb, value)
+            return self._answers.get()
+
+    def post(self, value: bytes) -> None:
+        """Posts a progress record, and waits until it is stored."""
+        if refused := self.ask("progress", value):
             raise error_heard(refused)
+
+
+class _Attempt(ThreadAttempt):
+    """An attempt whose lease is held by another process."""
+
+    def __init__(self, lease: Lease, desk: _Desk) -> None:
+        super().__init__(lease, desk.post)
+        self._desk = desk
+
+    @property
+    def until(self) -> float:
+        """Renewals move it on, and are heard of over there."""
+        until: float = self._desk.ask("until")
+        return until
 
 
 def _end_with_worker() -> None:

@@ -59,12 +59,6 @@ class InProcesses(InThreads):
             if process := self._busy.get(job):
                 process.tell("cancel")
 
-    def renewed(self, job: ThreadAttempt) -> None:
-        """Tells the new end there."""
-        with self._lock:
-            if process := self._busy.get(job):
-                process.tell("until", job.until)
-
     def patience(self, job: ThreadAttempt) -> float | None:
         """A process can be ended."""
         return self._cancel_grace
@@ -98,20 +92,30 @@ class InProcesses(InThreads):
             outcome = Outcome.raised(died) if process.killed else raised(lease, died)
         with self._lock:
             del self._busy[job]
-            if process.alive and not process.killed:
+            if process.alive:
                 self._free.append(process)
+            else:
+                process.retire()
         return outcome
 
     def _process_for(self, job: ThreadAttempt) -> _HandlerProcess:
-        with self._lock:
-            process = self._free.pop() if self._free else None
-        process = process or _HandlerProcess(self._handler)
+        process = self._free_process() or _HandlerProcess(self._handler)
         with self._lock:
             if self._closed or job.cancelled.is_set():
                 process.retire()
                 raise LeaseLost("it was taken away before its handler began")
             self._busy[job] = process
         return process
+
+    def _free_process(self) -> _HandlerProcess | None:
+        """One that is kept; what ended it while it was idle is no fault of the next item."""
+        with self._lock:
+            while self._free:
+                process = self._free.pop()
+                if process.alive:
+                    return process
+                process.retire()
+        return None
 
 
 class _HandlerProcess:
@@ -127,11 +131,16 @@ class _HandlerProcess:
             self._process.start()
         theirs.close()
         self._sending = threading.Lock()
-        self.alive, self.killed = True, False
+        self.killed = False
         try:
             self._pipe.recv()
         except (EOFError, OSError):
             raise HandlerDied(f"the process for handlers {self._end()} before it began: {GUARD}") from None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can have another item."""
+        return not self.killed and self._process.is_alive()
 
     def tell(self, verb: str, value: Any = None) -> None:
         """Says something to it; what it does not hear because it has ended is told by `call`."""
@@ -149,6 +158,8 @@ class _HandlerProcess:
                     return outcome
                 if verb == "progress":
                     self.tell("answer", _posted(job, value))
+                elif verb == "until":
+                    self.tell("answer", job.until)
                 else:
                     name, level, text = value
                     logging.getLogger(name).log(level, "%s", text)
@@ -167,7 +178,6 @@ class _HandlerProcess:
 
     def _end(self) -> str:
         """Reaps it, and says how it ended."""
-        self.alive = False
         self._process.join()
         self._pipe.close()
         status = self._process.exitcode or 0

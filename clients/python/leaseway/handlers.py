@@ -40,9 +40,6 @@ class Place(Protocol, Generic[J]):
     def cancel(self, job: J) -> None:
         """Tells the handler that its work is of no use."""
 
-    def renewed(self, job: J) -> None:
-        """The lease has a new end."""
-
     def patience(self, job: J) -> float | None:
         """Seconds that a handler has to end by itself after `cancel`; None where it cannot be made to."""
 
@@ -79,9 +76,6 @@ class InLoop:
         """Sets the event."""
         job.cancel()
 
-    def renewed(self, job: Attempt) -> None:
-        """The handler sees the lease itself."""
-
     def patience(self, job: Attempt) -> float | None:
         """None is needed by a handler that never looked whether it is cancelled."""
         return self._cancel_grace if job.looks else 0.0
@@ -115,9 +109,6 @@ class InThreads:
     def cancel(self, job: ThreadAttempt) -> None:
         """Sets the event."""
         job.cancel()
-
-    def renewed(self, job: ThreadAttempt) -> None:
-        """The handler sees the lease itself."""
 
     def patience(self, job: ThreadAttempt) -> float | None:
         """A thread cannot be ended."""

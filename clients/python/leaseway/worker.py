@@ -24,7 +24,7 @@ from leaseway.connection_process import InProcess, NoProcess
 from leaseway.conversation import Conversation, InThread, Talk, Terms
 from leaseway.errors import LeaseLost
 from leaseway.handlers import Handler, InLoop, InThreads, Place, is_async
-from leaseway.leases import Answered, Drained, Event, Lease, Quiet, Renewed, Start, Stop
+from leaseway.leases import Answered, Drained, Event, Lease, Quiet, Start, Stop
 from leaseway.outcome import Outcome, fault
 from leaseway.protocol import Message, encode
 from leaseway.signals import at_first_signal
@@ -256,8 +256,6 @@ class Worker:
                     self._start(lease)
                 case Stop(lease):
                     self._cancel(lease)
-                case Renewed(lease) if lease in self._running:
-                    self._here.renewed(self._running[lease].job)
                 case Answered(ref, error):
                     self._answer(ref, error)
                 case Drained():
