@@ -10,7 +10,7 @@ from leaseway_server.core.model import START, NewItem, Position
 from leaseway_server.store.queries import load_migrations, load_queries
 from leaseway_server.store.sqlite.files import PACKAGE
 from leaseway_server.store.sqlite.store import SqliteStore
-from leaseway_server.store.sqlite.turn import SQL, SqliteTurn
+from leaseway_server.store.sqlite.turn import COLUMNS, SQL, SqliteTurn, _insert, _update
 from support.model import NOW
 from support.stored import posted
 
@@ -220,3 +220,10 @@ def test_what_stands_ahead_is_counted_by_the_index_of_the_ready_ones(store: Sqli
     plan = [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {SQL[name]}", arguments)]
     assert f"SEARCH item USING INDEX item_ready {index}" in plan
     assert [step for step in plan if step.startswith("SCAN")] == ["SCAN (subquery-1)"]
+
+
+@pytest.mark.parametrize("statement", [_insert(0), _insert(8), _update((True,) * len(COLUMNS)), SQL["stamp"]])
+def test_no_row_that_is_written_makes_a_table_of_a_list(store: SqliteStore, statement: str) -> None:
+    """A condition of an index with a list of values is such: SQLite makes the table anew for each row."""
+    steps = [row[1] for row in store.connection.execute(f"EXPLAIN {statement}", [0] * statement.count("?"))]
+    assert "OpenEphemeral" not in steps

@@ -101,7 +101,7 @@ class MonitorSession(Conversation):
         return self._weight + self.watching.weight
 
     def _sees(self, posted_by: str) -> bool:
-        return self.queue.shows(posted_by, self._user, self._rights)
+        return not self.queue.own_only or self.queue.shows(posted_by, self._user, self._rights)
 
     def _may_see_stats(self) -> bool:
         return not self.queue.own_only or "admin" in self._rights

@@ -24,18 +24,20 @@ def encode_view(item: Item, now: int) -> bytes:
     """
     # Written out: a view is made for every change of every item, and a dictionary for each costs twice as much.
     return (
-        f'{{"type":"status","id":"{item.id}","status":"{item.status}","postedBy":{_text_or_null(item.posted_by)},'
+        f'{{"type":"status","id":"{item.id}","status":"{item.status}",'
+        f'"postedBy":{_quoted(item.posted_by) if item.posted_by else "null"},'
         f'"postedAt":{item.posted_at},"updatedAt":{item.updated_at},"finishedAt":{item.finished_at or "null"},'
         f'"attempts":{item.attempts},"progress":{item.progress or "null"},"result":{item.result or "null"},'
         f'"error":{item.error or "null"},"rev":{item.rev},"label":"{label(item, now)}","dueAt":{item.due_at},'
-        f'"startedAt":{item.started_at or "null"},"worker":{_text_or_null(item.worker)},"priority":{-item.rank},'
-        f'"key":{_text_or_null(item.key)},"failures":{item.failures},"losses":{item.losses},"maxAttempts":{item.max_attempts},'
+        f'"startedAt":{item.started_at or "null"},"worker":{_quoted(item.worker) if item.worker else "null"},'
+        f'"priority":{-item.rank},"key":{_quoted(item.key) if item.key else "null"},'
+        f'"failures":{item.failures},"losses":{item.losses},"maxAttempts":{item.max_attempts},'
         f'"expiresAt":{item.expires_at or "null"},"meta":{item.meta or "null"}}}'
     ).encode()
 
 
-def _text_or_null(text: str) -> str:
-    return orjson.dumps(text).decode() if text else "null"
+def _quoted(text: str) -> str:
+    return orjson.dumps(text).decode()
 
 
 def encode_item(item: Item, lease_ms: int) -> bytes:

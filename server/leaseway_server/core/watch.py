@@ -28,9 +28,8 @@ class View:
 
 def view_of(item: Item, now: int) -> View:
     """The item's view at `now`, encoded."""
-    return View(
-        item.id, item.posted_by, item.rev, encode_view(item, now), item.terminal, item.terminal and not item.fetched_at
-    )
+    ended = item.terminal
+    return View(item.id, item.posted_by, item.rev, encode_view(item, now), ended, ended and not item.fetched_at)
 
 
 class WatchList:

@@ -89,8 +89,9 @@ class Engine:
         """Has the command done in the next turn. `answer` is told each outcome, after the commit."""
         if isinstance(command, Drop) and not self._claims_open:
             command = Withdraw(command.holder)  # On a planned stop nothing is requeued (§6).
+        if not self._waiting:
+            self._event.set()
         self._waiting.append(Submission(command, answer))
-        self._event.set()
 
     def stamp(self, item_id: str, rev: int) -> None:
         """A producer was told the item's end, by the view `rev`.

@@ -1,8 +1,8 @@
 """A command on its way into a turn: who waits for it, how much of a turn it takes, and what its loss would cost."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from leaseway_server.core.commands import (
     Answer,
@@ -77,14 +77,23 @@ def fitting(waiting: Iterable[Submission]) -> int:
 
 
 def _bytes(command: Command) -> int:
-    if isinstance(command, Post):
-        return len(command.new.body)
-    if isinstance(command, PostAll):
-        return sum(max(POST_BYTES, len(new.body)) for new in command.news)
-    if isinstance(command, Change) and isinstance(command.event, Result | Progress):
-        return len(command.event.value)
-    if isinstance(command, ResumeLeases):
-        return len(command.leases) * ID_BYTES
-    if isinstance(command, ReadFollowed):
-        return PAGE * ID_BYTES
-    return len(command.ids) * ID_BYTES if isinstance(command, Read) else 0
+    measure = _MEASURES.get(type(command))
+    return measure(command) if measure else 0
+
+
+def _of_change(change: Change) -> int:
+    return len(change.event.value) if isinstance(change.event, Result | Progress) else 0
+
+
+def _of_posts(command: PostAll) -> int:
+    return sum(max(POST_BYTES, len(new.body)) for new in command.news)
+
+
+_MEASURES: Final[dict[type[Command], Callable[[Any], int]]] = {
+    Post: lambda post: len(post.new.body),
+    PostAll: _of_posts,
+    Change: _of_change,
+    ResumeLeases: lambda resume: len(resume.leases) * ID_BYTES,
+    Read: lambda read: len(read.ids) * ID_BYTES,
+    ReadFollowed: lambda _read: PAGE * ID_BYTES,
+}

@@ -39,7 +39,10 @@ class Teller:
     def committed(self, work: TurnWork, changes: Changes) -> None:
         """Everybody hears of the turn: first those who asked, then those who lost something, then those who watch."""
         for answer, outcome in work.outcomes:
-            self.tell(answer, outcome)
+            try:
+                answer(outcome)
+            except Exception:  # noqa: BLE001  As in `tell`, which would be one call more for each answer.
+                self._failed()
         self._tell_of_losses(work.rows, changes)
         shown = (after for before, after in changes if before is None or before.rev != after.rev)
         self.tell(self._hub.publish, shown, work.rows.now)
@@ -58,4 +61,7 @@ class Teller:
         try:
             who(*what)
         except Exception:  # noqa: BLE001  Whatever it was, it is told in the log.
-            _log.exception("an answer could not be given", extra={"event": "answer.failed", "queue": self._queue})
+            self._failed()
+
+    def _failed(self) -> None:
+        _log.exception("an answer could not be given", extra={"event": "answer.failed", "queue": self._queue})

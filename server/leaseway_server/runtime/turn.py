@@ -5,7 +5,7 @@ claims (`hand_out.py`), reads what is asked for, and saves what changed, once. I
 `outcomes` and what its `rows` say are the engine's to use after the commit.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -138,10 +138,15 @@ class TurnWork:
     async def _load(self, submissions: Sequence[Submission], sweeps: Sweeps, owed: Sequence[str]) -> None:
         named: set[str] = {*sweeps.leases, *owed}
         posts: list[NewItem] = []
+        retried: list[str] = []  # Whether another item holds their key has to be known.
         for submission in submissions:
             command = submission.command
             match command:
-                case Change() | Delete():
+                case Change():
+                    named.add(command.id)
+                    if type(command.event) is Retry:
+                        retried.append(command.id)
+                case Delete():
                     named.add(command.id)
                 case Post() | PostAll():
                     posts.extend(news_of(command))
@@ -155,7 +160,7 @@ class TurnWork:
             await self._turn.stamp(sweeps.told)
         await self._posts.number(len(posts))
         await self.rows.load(named)
-        await self._keys.load(posts, _retried(submissions))
+        await self._keys.load(posts, retried)
 
     def _part_of(self, holder: int) -> list[str]:
         """What this turn requeues of a lost socket's items."""
@@ -326,11 +331,3 @@ class TurnWork:
             at = await self._turn.oldest_ready()
             for each in self._waits_since:
                 each.at = at
-
-
-def _retried(submissions: Sequence[Submission]) -> Iterator[str]:
-    """The items that are to be retried: whether another one holds their key has to be known."""
-    for submission in submissions:
-        command = submission.command
-        if isinstance(command, Change) and isinstance(command.event, Retry):
-            yield command.id

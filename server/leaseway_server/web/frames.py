@@ -16,6 +16,8 @@ _PING: Final = 0x89
 _MASKED: Final = 0x80
 _TWO_BYTES: Final = 126
 _EIGHT_BYTES: Final = 127
+_EIGHT_BYTE_SIZES: Final = 1 << 16
+"""From here on a size takes so many bytes."""
 
 
 class FrameCutter:
@@ -39,17 +41,20 @@ class FrameCutter:
         if at:
             self._theirs -= at
             yield False, data[:at]
+        longest = self._longest_plain()
         while at < end:
             payload, stop = _bounds(data, at)
             if not stop:
                 self._head = data[at:]
                 yield False, self._head
                 return
-            if stop <= end and data[at] == _FINAL_TEXT and self._is_plain(data[at + 1], stop - payload):
+            plain = data[at] == _FINAL_TEXT and _MASKED <= data[at + 1] < _MASKED + _EIGHT_BYTES
+            if plain and stop <= end and stop - payload <= longest:
                 yield True, apply_mask(data[payload:stop], data[payload - 4 : payload])
             else:
                 self._theirs = max(0, stop - end)
                 yield False, data[at:stop]
+                longest = self._longest_plain()
             at = stop
 
     def _learn_size(self, data: bytes) -> None:
@@ -62,15 +67,13 @@ class FrameCutter:
             self._head = head + data
             self._theirs = len(data)
 
-    def _is_plain(self, length: int, size: int) -> bool:
+    def _longest_plain(self) -> int:
+        """So many bytes a text may have by now for the short way; less than 0 where none may take it."""
         library = self._library
-        return (
-            self.plain
-            and _MASKED <= length < _MASKED + _EIGHT_BYTES
-            and library.state is OPEN
-            and library.current_size is None  # No fragments of a message before it.
-            and (library.max_message_size is None or size <= library.max_message_size)
-        )
+        # With a current size, a message is under way, of which fragments came.
+        if not self.plain or library.state is not OPEN or library.current_size is not None:
+            return -1
+        return _EIGHT_BYTE_SIZES if library.max_message_size is None else library.max_message_size
 
 
 def text_frames(messages: list[bytes]) -> bytes:

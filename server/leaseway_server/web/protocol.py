@@ -64,7 +64,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
                 self._hand_over(texts)
                 texts = []
                 super().data_received(piece)
-            elif self._is_utf8(piece):
+            elif piece.isascii() or self._is_utf8(piece):
                 texts.append(piece)
             else:
                 break

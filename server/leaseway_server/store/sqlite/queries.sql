@@ -184,7 +184,7 @@ SELECT seq FROM item WHERE seq < :before ORDER BY seq DESC LIMIT 1 OFFSET :looke
 SELECT seq FROM item WHERE key <> '' AND key = :source AND seq < :before ORDER BY seq DESC LIMIT 1 OFFSET :looked_at;
 
 -- name: floor_trouble
-SELECT seq FROM item WHERE status IN ('failed', 'dead', 'cancelled', 'expired') AND status = :source
+SELECT seq FROM item WHERE status <> 'pending' AND status <> 'processing' AND status <> 'finished' AND status = :source
 AND seq < :before ORDER BY seq DESC LIMIT 1 OFFSET :looked_at;
 
 -- name: page_all
@@ -195,7 +195,7 @@ SELECT {columns} FROM item WHERE key <> '' AND key = :source
 AND seq < :before AND seq >= :floor AND {wanted} ORDER BY seq DESC LIMIT :limit;
 
 -- name: page_trouble
-SELECT {columns} FROM item WHERE status IN ('failed', 'dead', 'cancelled', 'expired') AND status = :source
+SELECT {columns} FROM item WHERE status <> 'pending' AND status <> 'processing' AND status <> 'finished' AND status = :source
 AND seq < :before AND seq >= :floor AND {wanted} ORDER BY seq DESC LIMIT :limit;
 
 -- name: wanted
