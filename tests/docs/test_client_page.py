@@ -93,10 +93,3 @@ def test_the_page_has_the_figures_of_the_code() -> None:
     assert f"`UnknownItem`, within {watch_state.ANSWER_WITHIN:.0f} s" in PAGE
     assert f"at most {Limits().subscriptions:,} items at a time" in PAGE
     assert f"only up to {watch_state.WATCH_POSTS_UP_TO:,}" in PAGE
-
-
-@pytest.mark.parametrize("page", ["client", "testing"])
-def test_links_lead_somewhere(page: str) -> None:
-    text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", text)
-    assert [link for link in links if not link.startswith("https:") and not (ROOT / "docs" / link).exists()] == []

@@ -1,4 +1,4 @@
-"""Every snippet of README.md is run, its links lead somewhere, and its figures are those of the code.
+"""Every snippet of README.md is run, and its figures are those of the code.
 
 A block is run by the function of its marker's name in `RUNS`; one without a marker, or whose marker nobody runs, fails.
 """
@@ -329,15 +329,6 @@ async def look_after(snippet: Snippet, folder: Path) -> None:
 # ── What no block shows ──
 
 
-def test_links_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^)]+)\)", README)
-    assert len(links) > 5
-    for link in links:
-        file, _, heading = link.partition("#")
-        assert not file or (ROOT / file).exists(), link
-        assert not heading or heading in headings((ROOT / (file or "README.md")).read_text(encoding="utf-8")), link
-
-
 def test_the_picture_is_well_formed_and_has_both_colours() -> None:
     drawn, *screens = sorted(re.findall(r"!\[[^]]{40,}\]\(([^)]+\.svg)\)", README))
     for screen in screens:
@@ -437,12 +428,6 @@ def configure(snippet: Snippet, folder: Path) -> Path:
     file = folder / "leaseway.toml"
     file.write_text(snippet.text)
     return file
-
-
-def headings(markdown: str) -> set[str]:
-    """The names by which links find headings."""
-    titles = re.findall(r"^#+ (.+)$", markdown, re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
 
 
 def need_curl() -> None:
