@@ -20,6 +20,13 @@ import { rejected } from "./protocol.js";
 
 /** @typedef {string | null | undefined | {token: string} | {ticket: string}} Given */
 
+/**
+ * What was shown at the door; several sockets may have shown the same. `entered`: it let one of them in. `again`: once it
+ * was refused, whether to ask for another.
+ *
+ * @typedef {{token?: string, ticket?: string, entered: boolean, again?: boolean}} Pass
+ */
+
 /** Milliseconds that an exchange of a token for a ticket may take. */
 const TICKET_WITHIN = 15_000;
 const QUEUE = /^(\/[!-.0-~]+)*\/[a-z0-9][a-z0-9_-]{0,62}\/?$/;
@@ -28,11 +35,11 @@ export class Door {
   #http;
   #credentials;
   #fetch;
-  /** @type {string | null} */
-  #token = null;
+  /** What is shown until it is refused. @type {Pass | null} */
+  #pass = null;
   #ticketUsed = false;
-  /** Whether what `getToken` gave was refused since it last let us in. */
-  #refused = false;
+  /** How often in a row what `getToken` gave was refused before it let anybody in. */
+  #strikes = 0;
 
   /**
    * Throws a `TypeError` for what is no queue's address or no credential.
@@ -61,28 +68,34 @@ export class Door {
   }
 
   /**
-   * Where to open a socket now. Throws `AccessRefused`, and `ConnectionLost` for what may pass.
+   * Where to open a socket now, and what is shown there. Throws `AccessRefused`, and `ConnectionLost` for what may pass.
    *
    * @param {"monitor" | "work"} kind
-   * @returns {Promise<string>}
+   * @returns {Promise<{url: string, pass: Pass}>}
    */
-  async socketUrl(kind) {
+  async way(kind) {
     const url = `${this.#http.replace(/^http/, "ws")}/${kind}`;
-    const ticket = await this.#ticket().catch(passing);
-    return ticket === null ? url : `${url}?ticket=${encodeURIComponent(ticket)}`;
+    const pass = await this.#shown();
+    const ticket = pass.token === undefined ? pass.ticket : await this.#ticketFor(pass).catch(passing);
+    if (ticket === null) return this.way(kind);
+    return { url: ticket === undefined ? url : `${url}?ticket=${encodeURIComponent(ticket)}`, pass };
   }
 
-  /** The server let us in with what it was given. */
-  entered() {
-    this.#refused = false;
+  /** The server let us in with this. @param {Pass} pass */
+  entered(pass) {
+    pass.entered = true;
+    this.#strikes = 0;
   }
 
-  /** The server refused what `getToken` gave. Whether it is worth asking for another. @returns {boolean} */
-  mayAskAgain() {
-    const again = Boolean(this.#credentials.getToken) && !this.#refused;
-    this.#refused = true;
-    this.#token = null;
-    return again;
+  /** The server refused this. Whether it is worth asking for another. @param {Pass} pass @returns {boolean} */
+  mayAskAgain(pass) {
+    if (!this.#credentials.getToken) return false;
+    if (this.#pass === pass) this.#pass = null;
+    if (pass.again === undefined) {
+      this.#strikes += 1;
+      pass.again = pass.entered || this.#strikes === 1;
+    }
+    return pass.again;
   }
 
   /**
@@ -96,73 +109,73 @@ export class Door {
    * @returns {Promise<any>}
    */
   async ask(method, path, more = {}) {
-    const given = await this.#given();
-    if (given !== null && typeof given === "object") throw new Unauthorized("a ticket is for sockets, not for requests");
-    const response = await this.#request(method, path, more, given);
-    if (response.status === 401 && given !== null && this.mayAskAgain()) return this.ask(method, path, more);
-    if (!response.ok) throw await refusal(response, path);
-    this.entered();
-    return response.status === 204 ? null : response.json();
+    const pass = await this.#shown();
+    if (pass.ticket !== undefined) throw new Unauthorized("a ticket is for sockets, not for requests");
+    const { status, body } = await this.#request(method, path, more, pass.token);
+    if (status === 401 && this.mayAskAgain(pass)) return this.ask(method, path, more);
+    if (status >= 400) throw refusal(status, body, path);
+    this.entered(pass);
+    return body;
   }
 
-  /** @returns {Promise<string | null>} */
-  async #ticket() {
-    const given = await this.#given();
-    if (given === null) return null;
-    if (typeof given === "object") return given.ticket;
+  /** A ticket for the token; null where the token is to be replaced. @param {Pass} pass @returns {Promise<string | null>} */
+  async #ticketFor(pass) {
     const more = { signal: AbortSignal.timeout(TICKET_WITHIN) };
-    const response = await this.#request("POST", "tickets", more, given);
-    if (response.status === 401 && this.mayAskAgain()) return this.#ticket();
-    if (!response.ok) throw await refusal(response, "tickets");
-    return checkToken((await response.json()).ticket);
+    const { status, body } = await this.#request("POST", "tickets", more, pass.token);
+    if (status === 401 && this.mayAskAgain(pass)) return null;
+    if (status >= 400) throw refusal(status, body, "tickets");
+    return checkToken(body?.ticket);
   }
 
-  /** A token, a ticket, or null where there is nothing to show. @returns {Promise<string | {ticket: string} | null>} */
-  async #given() {
+  /** @returns {Promise<Pass>} */
+  async #shown() {
     const { token, ticket, getToken } = this.#credentials;
-    if (token) return token;
-    if (ticket) return this.#once(ticket);
-    if (!getToken) return null;
-    return this.#token ?? this.#keep(await asked(getToken));
+    if (ticket !== undefined) this.#useUp();
+    if (getToken) return this.#pass ?? this.#keep(await asked(getToken));
+    return { ...(token !== undefined && { token }), ...(ticket !== undefined && { ticket }), entered: false };
   }
 
-  /** @param {string} ticket */
-  #once(ticket) {
+  #useUp() {
     if (this.#ticketUsed) throw new Unauthorized("a ticket is good for one connection: pass getToken to come back");
     this.#ticketUsed = true;
-    return { ticket };
   }
 
-  /** @param {Given} given */
+  /** A ticket is used up at once, all else is shown again. @param {Given} given @returns {Pass} */
   #keep(given) {
-    if (given === null || given === undefined) return null;
-    if (typeof given === "object" && "ticket" in given) return { ticket: checkToken(given.ticket) };
-    this.#token = checkToken(typeof given === "object" ? given.token : given);
-    return this.#token;
+    if (typeof given === "object" && given !== null && "ticket" in given) {
+      return { ticket: checkToken(given.ticket), entered: false };
+    }
+    const token = typeof given === "string" ? given : given?.token;
+    this.#pass = { ...(token !== undefined && { token: checkToken(token) }), entered: false };
+    return this.#pass;
   }
 
   /**
+   * The answer, whatever it says. Throws `ConnectionLost` where none came wholly.
+   *
    * @param {string} method
    * @param {string} path
    * @param {{query?: Record<string, string | string[]>, body?: any, signal?: AbortSignal}} more
-   * @param {string | null} token
-   * @returns {Promise<Response>}
+   * @param {string | undefined} token
+   * @returns {Promise<{status: number, body: any}>}
    */
   async #request(method, path, { query = {}, body, signal }, token) {
     const pairs = Object.entries(query).flatMap(([name, values]) => [values].flat().map((value) => [name, value]));
     const search = pairs.length ? `?${new URLSearchParams(pairs)}` : "";
     /** @type {Record<string, string>} */
     const headers = { accept: "application/json" };
-    if (token !== null) headers.authorization = `Bearer ${token}`;
+    if (token !== undefined) headers.authorization = `Bearer ${token}`;
     if (body !== undefined) headers["content-type"] = "application/json";
     /** @type {RequestInit} A redirect is not followed: the token goes to the address that was given, and to no other. */
     const init = { method, headers, credentials: "omit", cache: "no-store", redirect: "error" };
     if (body !== undefined) init.body = JSON.stringify(body);
     if (signal) init.signal = signal;
     try {
-      return await this.#fetch(`${this.#http}${path && "/"}${path}${search}`, init);
+      const response = await this.#fetch(`${this.#http}${path && "/"}${path}${search}`, init);
+      return { status: response.status, body: parsed(await response.text(), response.status) };
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
+      if (error instanceof ConnectionLost) throw error;
       throw new ConnectionLost(`cannot reach ${new URL(this.#http).origin}: ${/** @type {Error} */ (error).message}`);
     }
   }
@@ -214,23 +227,27 @@ function passing(error) {
   throw new ConnectionLost(`no ticket: ${error.message}`);
 }
 
+/** The JSON of an answer, null where it has none. Throws `ConnectionLost`. @param {string} text @param {number} status */
+function parsed(text, status) {
+  try {
+    return text ? JSON.parse(text) : null;
+  } catch {
+    throw new ConnectionLost(`HTTP ${status}, not from a Leaseway server`);
+  }
+}
+
 /**
  * What a status of the server means to a program.
  *
- * @param {Response} response
+ * @param {number} status
+ * @param {any} problem
  * @param {string} path
  */
-async function refusal(response, path) {
-  const problem = await response.json().catch(() => ({}));
-  const message = problem.detail ?? problem.title ?? `HTTP ${response.status}`;
-  switch (response.status) {
-    case 401:
-      return new Unauthorized(message);
-    case 403:
-      return new Forbidden(message);
-    case 404:
-      return path.startsWith("items/") ? new UnknownItem(message) : new NoSuchQueue(message);
-  }
-  if (typeof problem.code !== "string") return new ConnectionLost(`HTTP ${response.status}, not from a Leaseway server`);
+function refusal(status, problem, path) {
+  const message = problem?.detail ?? problem?.title ?? `HTTP ${status}`;
+  if (status === 401) return new Unauthorized(message);
+  if (status === 403) return new Forbidden(message);
+  if (status === 404) return path.startsWith("items/") ? new UnknownItem(message) : new NoSuchQueue(message);
+  if (typeof problem?.code !== "string") return new ConnectionLost(`HTTP ${status}, not from a Leaseway server`);
   return problem.errors ? rejected(problem) : new Rejected(problem.code, [{ path: "", message }]);
 }

@@ -51,6 +51,8 @@ export class Link {
   #hooks;
   /** @type {Conversation | null} */
   #conversation = null;
+  /** What the newest socket showed at the door. @type {import("./door.js").Pass} */
+  #pass = { entered: false };
   #started = false;
   #closed = false;
   /** Ends the pause between two sockets. */
@@ -121,8 +123,9 @@ export class Link {
   /** One socket; gives why it ended. @returns {Promise<Error>} */
   async #converse() {
     try {
-      const url = await this.#door.socketUrl(this.#kind);
+      const { url, pass } = await this.#door.way(this.#kind);
       if (this.#closed) return new SocketClosed(1000, "closed here");
+      this.#pass = pass;
       this.#conversation = new Conversation(url, this.#session, this.#outside, {
         opened: () => this.#opened(),
         deliver: this.#hooks.deliver,
@@ -136,7 +139,7 @@ export class Link {
   }
 
   #opened() {
-    this.#door.entered();
+    this.#door.entered(this.#pass);
     this.trouble = null;
     this.#hooks.online();
   }
@@ -145,7 +148,7 @@ export class Link {
   #refusal(why) {
     if (why instanceof SocketClosed) {
       const kind = FINAL.get(why.code);
-      if (!kind || (why.code === 4401 && this.#door.mayAskAgain())) return null;
+      if (!kind || (why.code === 4401 && this.#door.mayAskAgain(this.#pass))) return null;
       return new kind(`${this.#door.url}: ${why.message}`);
     }
     if (why instanceof ConnectionLost) return null;
