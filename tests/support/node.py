@@ -84,8 +84,10 @@ class Script:
         self._process.stdin.write(f"{word}\n".encode())
 
     async def ends_well(self) -> None:
-        """Waits for its end, which must be a good one."""
+        """Says that there is no more to tell it, and waits for its end, which must be a good one."""
         assert self._process.stdout is not None
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         async with asyncio.timeout(PATIENCE):
             self._output += (await self._process.stdout.read()).decode()
             status = await self._process.wait()

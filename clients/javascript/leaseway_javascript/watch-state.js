@@ -209,8 +209,8 @@ export class WatchState extends Mailbox {
   #onPosted(message, now) {
     const post = this.#posts.take(message.ref);
     if (post === undefined) {
-      // Nobody waits for it any more.
-      if (!this.#watched.has(message.id)) this.say({ unsubscribe: [message.id] });
+      // Nobody waits for it any more. (One without an id was an array of posts, which we never say.)
+      if (message.id && !this.#watched.has(message.id)) this.say({ unsubscribe: [message.id] });
       return;
     }
     const watched = this.item(message.id);
