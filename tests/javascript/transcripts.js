@@ -1,8 +1,8 @@
 /**
  * Replays transcripts (schemas/README.md) over the sockets and requests that JavaScript has, with the client's own words.
  *
- * Each line of its input is one: `{"url", "tokens", "lines"}`; each is answered with `played` or `failed WHY`. Whatever
- * the server says, a state of the client that asked for nothing of it must bear it.
+ * Each line of its input is one: `{"url", "queue", "tokens", "lines"}`; each is answered with `heard played`, or with why
+ * it was not. Whatever the server says, a state of the client that asked for nothing of it must bear it.
  */
 
 import readline from "node:readline";
@@ -14,7 +14,6 @@ import { WorkerState } from "../../clients/javascript/leaseway_javascript/worker
 import { CuttingProxy } from "./support/cutting.js";
 import { Names } from "./support/matching.js";
 
-const QUEUE = "transcript";
 /** Milliseconds that a step may take. No transcript needs it on the good way. */
 const PATIENCE = 10_000;
 const BYSTANDERS = {
@@ -93,16 +92,18 @@ class Player {
   requests = new Map();
   #names;
   #url;
+  #queue;
   #tokens;
 
-  constructor({ url, tokens, lines: [head] }) {
+  constructor({ url, queue, tokens, lines: [head] }) {
     this.#names = new Names(head.values);
     this.#url = url;
+    this.#queue = queue;
     this.#tokens = tokens;
   }
 
   async open(line) {
-    const url = new URL(`${this.#url}/${line.queue ?? QUEUE}/${line.socket}`);
+    const url = new URL(`${this.#url}/${line.queue ?? this.#queue}/${line.socket}`);
     url.protocol = "ws";
     this.#show(line, url);
     this.sockets.set(line.open, await Socket.open(url, line.socket));
@@ -132,7 +133,7 @@ class Player {
 
   request(line) {
     const path = this.#names.write(line.path);
-    const url = new URL(this.#url + (path.startsWith("/_") ? path : `/${line.queue ?? QUEUE}${path}`));
+    const url = new URL(this.#url + (path.startsWith("/_") ? path : `/${line.queue ?? this.#queue}${path}`));
     const headers = new Headers(this.#show(line, url));
     if (["POST", "PATCH"].includes(line.method)) headers.set("content-type", "application/json");
     for (const [name, value] of Object.entries(line.headers ?? {})) headers.set(name, value);
