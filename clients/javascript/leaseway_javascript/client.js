@@ -193,7 +193,8 @@ export class Queue extends EventTarget {
    * was posted before. `"all"` (for an administrator) are all that is open, and every change from now on; it tells the
    * ends that fall into a gap of the connection for up to 10,000 open items.
    *
-   * A slow reader sees the newest state of each and not every one between, but always the end, once.
+   * A slow reader sees the newest state of each and not every one between, but always the end, once. A loop over `"mine"`
+   * or `"all"` has a connection of its own, until it is left.
    *
    * The loop throws `UnknownItem` for an id that the server does not know (any more), the signal's reason, and
    * `ConnectionLost` where the queue is closed.
