@@ -90,4 +90,4 @@ types: $(INSTALLED) $(TYPESCRIPT)
 
 $(TYPESCRIPT): clients/javascript/package-lock.json | $(INSTALLED)
 	@echo 'Installing TypeScript for the types of the JavaScript client ...'
-	@{ $(NPM) ci --no-audit --no-fund >/dev/null 2>&1 && touch $@; } || echo 'TypeScript could not be installed.'
+	@{ $(NPM) ci --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1 && touch $@; } || echo 'TypeScript could not be installed.'

@@ -56,12 +56,14 @@ async def test_buffers_are_transferred_both_ways(tab: Tab) -> None:
         const answer = hosted()({ do: "sum", pixels });
         const gone = pixels.byteLength;
         const { sum, pixels: back } = await answer;
+        const { numbers, pixels: more } = await hosted()({ do: "many" });
         const view = new Uint8Array(8);
         const { nested } = await hosted()({ do: "view", pixels: view });
-        return [gone, sum, back.byteLength, view.byteLength, nested[0].view.length];
+        const lengths = [gone, back.byteLength, numbers.length, more.byteLength, view.byteLength];
+        return [sum, ...lengths, nested[0].view.length];
         """,
     )
-    assert told == [0, 256, 4, 0, 2]
+    assert told == [256, 0, 4, 300_000, 5, 0, 2]
 
 
 async def test_a_crash_ends_the_attempt_and_not_the_page(tab: Tab) -> None:
@@ -74,13 +76,17 @@ async def test_a_crash_ends_the_attempt_and_not_the_page(tab: Tab) -> None:
         const other = leaseway.hostInWebWorker("/client/errors.js");
         const missing = await tell(other({}));
         other.close();
-        return [crashed, after ?? "nothing", missing];
+        const stray = await host({ do: "stray" });
+        await tell(host({ do: "nothing" })); // It crashes during this one, or has before.
+        const unharmed = await host({ do: "busy", ms: 1 });
+        return [crashed, after ?? "nothing", missing, stray, unharmed];
         """,
     )
     assert told[0]["name"] == "HandlerCrashed"
     assert "boom" in told[0]["message"]
     assert told[1] == "nothing"
     assert told[2]["message"].endswith("/client/errors.js exports no handler")
+    assert told[3:] == ["done", "done"]
 
 
 async def test_a_hang_is_ended_while_the_page_goes_on_and_work_that_lasts_is_not(tab: Tab) -> None:
@@ -184,17 +190,22 @@ async def test_a_page_is_a_worker_whatever_its_handlers_do(tab: Tab, server: Tes
         const [url, token] = ["{server.base_url}/demo", "{server.tokens["alice"]}"];
         const queue = new leaseway.Queue(url, {{ token }});
         const worker = new leaseway.Worker(url, {{ token, concurrency: 4, handler: hosted({{ hangMs: 6_000 }}) }});
-        const hasty = new leaseway.Worker(url, {{ token, criteria: {{ do: "hang" }}, handler: hosted({{ hangMs: 400 }}) }});
+        const hasty = new leaseway.Worker(url, {{
+            token,
+            criteria: {{ do: "hang" }},
+            handler: hosted({{ hangMs: 400 }}),
+        }});
         const items = [{{ do: "busy", ms: 2_500 }}, {{ do: "crash", once: true }}, {{ do: "permanent" }}];
         const jobs = await Promise.all(items.map((item) => queue.post(item)));
         const results = await Promise.all(jobs.map((job) => tell(job.result)));
         await worker.stop();
         const hung = await queue.post({{ do: "hang", once: true }});
         results.push(await tell(hung.result));
-        const attempts = await queue.ask("GET", `items/${{hung.id}}/attempts`);
+        const {{ attempts }} = await queue.ask("GET", `items/${{hung.id}}/attempts`);
         await hasty.stop();
         queue.close();
-        return {{ results, codes: attempts.attempts.map(({{ error }}) => error.code), tries: jobs.map(({{ view }}) => view.attempts) }};
+        const codes = attempts.map(({{ error }}) => error.code);
+        return {{ results, codes, tries: jobs.map(({{ view }}) => view.attempts) }};
         """,
     )
     assert told == {

@@ -68,7 +68,8 @@ async function produce(first) {
     for await (const view of job) see("job", view);
     const shown = await direct.ask("GET", `items/${job.id}`);
     const [seen] = ends.job.get(job.id);
-    for (const member of ["rev", "status", "result", "finishedAt"]) assert.deepEqual(seen[member], shown[member], member);
+    for (const member of ["rev", "status", "result", "finishedAt"])
+      assert.deepEqual(seen[member], shown[member], member);
   }
 }
 
@@ -96,7 +97,9 @@ for (const [who, seen] of Object.entries(ends)) {
 assert.deepEqual(faults, []);
 assert.ok(ends.job.size > 0 && ends.mine.size > 0);
 const losses = [...ends.job.values()].filter(([view]) => view.losses > 0).length;
-console.log(`did ${proxy.cuts} cuts: ${ends.job.size} ends seen by jobs (${losses} with losses), ${ends.mine.size} by mine`);
+console.log(
+  `did ${proxy.cuts} cuts: ${ends.job.size} ends seen by jobs (${losses} with losses), ${ends.mine.size} by mine`,
+);
 
 /** The same chance for the same seed. */
 function mulberry(state) {

@@ -1,4 +1,6 @@
-/** A page whose token is revoked while it is open: node expiring.js QUEUE_URL TOKEN NEXT_TOKEN. Says `open`, ends well. */
+/**
+ * A page whose token is revoked while it is open: node expiring.js QUEUE_URL TOKEN NEXT_TOKEN. Says `open`, ends well.
+ */
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

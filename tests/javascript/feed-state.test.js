@@ -29,7 +29,10 @@ function gap() {
 test("it follows, and tells each state once", () => {
   assert.deepEqual(sent(), [{ subscribe: { mine: true } }]);
   for (const rev of [1, 1, 2, 1]) state.received(view(ID, rev), 0);
-  assert.deepEqual(told(), [[ID, 1, "pending"], [ID, 2, "pending"]]);
+  assert.deepEqual(told(), [
+    [ID, 1, "pending"],
+    [ID, 2, "pending"],
+  ]);
 });
 
 test("an end that the server tells again after a gap is told once", () => {
@@ -71,7 +74,10 @@ test("what an administrator retries is open again, and can end again", () => {
   state.received(view(ID, 3, "dead"), 0);
   state.received(view(ID, 4), 0);
   state.received(view(ID, 6, "finished"), 0);
-  assert.deepEqual(told().map(([, rev]) => rev), [3, 4, 6]);
+  assert.deepEqual(
+    told().map(([, rev]) => rev),
+    [3, 4, 6],
+  );
 });
 
 test("it remembers a bounded number", () => {
@@ -86,5 +92,8 @@ test("it remembers a bounded number", () => {
 test("a refusal is told, one of something else is not", () => {
   state.received({ type: "error", id: null, code: "not-allowed", errors: [], ref: 1 }, 0);
   state.received({ type: "error", id: null, code: "not-allowed", errors: [], ref: 7 }, 0);
-  assert.deepEqual(state.takeEvents().map(({ type }) => type), ["refused"]);
+  assert.deepEqual(
+    state.takeEvents().map(({ type }) => type),
+    ["refused"],
+  );
 });

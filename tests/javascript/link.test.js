@@ -1,4 +1,6 @@
-/** Connections that come and go: dialling, waiting, sleeping, dying unseen. By a peer and a clock in the test's hands. */
+/**
+ * Connections that come and go: dialling, waiting, sleeping, dying unseen. By a peer and a clock in the test's hands.
+ */
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
@@ -49,9 +51,15 @@ async function watching() {
   return { queue: made, seen };
 }
 
-test("the wait before a reconnect is anything from nothing to a ceiling that doubles, to 30 s, or 5 s with leases", () => {
-  assert.deepEqual([1, 2, 3, 7, 8, 99].map((failures) => reconnectDelay(failures, 1, false)), [500, 1000, 2000, 30000, 30000, 30000]);
-  assert.deepEqual([1, 4, 5, 99].map((failures) => reconnectDelay(failures, 1, true)), [500, 4000, 5000, 5000]);
+test("the wait before a reconnect is below a ceiling that doubles, to 30 s, or 5 s with leases", () => {
+  assert.deepEqual(
+    [1, 2, 3, 7, 8, 99].map((failures) => reconnectDelay(failures, 1, false)),
+    [500, 1000, 2000, 30000, 30000, 30000],
+  );
+  assert.deepEqual(
+    [1, 4, 5, 99].map((failures) => reconnectDelay(failures, 1, true)),
+    [500, 4000, 5000, 5000],
+  );
   assert.equal(reconnectDelay(5, 0, false), 0);
 });
 
@@ -71,12 +79,18 @@ test("a cut connection comes back, and the item's end is seen once", async () =>
   const { seen } = await watching();
   await peer.say(view(ID, 1));
   await peer.drop();
-  assert.deepEqual(heard.map(({ type, retryInMs }) => [type, retryInMs]), [["offline", 250]]);
+  assert.deepEqual(
+    heard.map(({ type, retryInMs }) => [type, retryInMs]),
+    [["offline", 250]],
+  );
   await clock.pass(249);
   assert.equal(peer.sockets.length, 1);
   await clock.pass(1);
   await peer.accept();
-  assert.deepEqual(peer.said().map(({ subscribe }) => subscribe), [[ID]]);
+  assert.deepEqual(
+    peer.said().map(({ subscribe }) => subscribe),
+    [[ID]],
+  );
   await peer.say(view(ID, 1), view(ID, 3, "finished"), view(ID, 3, "finished"));
   assert.deepEqual(seen, [1, 3, "end"]);
 });
@@ -108,14 +122,19 @@ test("the network that comes back ends the wait", async () => {
 });
 
 test("a socket that does not come about, or a server that does not greet, is given up after 15 s", async () => {
-  queue().connected().catch(() => {});
+  queue()
+    .connected()
+    .catch(() => {});
   await settled();
   await clock.pass(15_000);
   assert.equal(peer.socket.closedHere, true);
   await clock.pass(250);
   peer.socket.onopen();
   await clock.pass(15_000);
-  assert.deepEqual(heard.map(({ error }) => error.message), Array(2).fill("1006 no hello within 15 s"));
+  assert.deepEqual(
+    heard.map(({ error }) => error.message),
+    Array(2).fill("1006 no hello within 15 s"),
+  );
 });
 
 test("a connection that is silent is asked for a word, and given up where none comes", async () => {
@@ -125,11 +144,21 @@ test("a connection that is silent is asked for a word, and given up where none c
   await clock.pass(30_000);
   const [probe] = peer.said();
   assert.deepEqual(probe.cancel, ["0000000000000000"]);
-  await peer.say({ type: "cancel-ack", id: probe.cancel[0], accepted: false, status: null, reason: "unknown", ref: probe.ref });
+  await peer.say({
+    type: "cancel-ack",
+    id: probe.cancel[0],
+    accepted: false,
+    status: null,
+    reason: "unknown",
+    ref: probe.ref,
+  });
   await clock.pass(30_000);
   assert.equal(peer.said().length, 1);
   await clock.pass(10_000);
-  assert.deepEqual(heard.map(({ error }) => error.message), ["1006 the server is silent"]);
+  assert.deepEqual(
+    heard.map(({ error }) => error.message),
+    ["1006 the server is silent"],
+  );
   assert.equal(peer.socket.closedHere, true);
 });
 
@@ -180,7 +209,11 @@ test("a day that the clock of the machine is set to is no matter", async () => {
   assert.deepEqual([seen, kinds()], [[1, 2], []]);
 });
 
-for (const [code, name] of [[4401, "Unauthorized"], [4403, "Forbidden"], [4404, "NoSuchQueue"]]) {
+for (const [code, name] of [
+  [4401, "Unauthorized"],
+  [4403, "Forbidden"],
+  [4404, "NoSuchQueue"],
+]) {
   test(`${code} is the end, and tells all who wait`, async () => {
     const made = queue();
     const waits = [made.post(1), made.job(ID).result, made.cancel(ID), made.watch([ID]).next(), made.stats().next()];
@@ -214,10 +247,16 @@ test("a token is exchanged for a ticket before each connection, and never in an 
   await peer.drop();
   await clock.pass(250);
   await peer.accept();
-  assert.deepEqual(peer.sockets.map(({ url }) => new URL(url).search), ["?ticket=t1", "?ticket=t2"]);
+  assert.deepEqual(
+    peer.sockets.map(({ url }) => new URL(url).search),
+    ["?ticket=t1", "?ticket=t2"],
+  );
   for (const { url, method, headers, credentials, redirect } of peer.requests) {
     assert.equal(url, "https://task.example/app/demo/tickets");
-    assert.deepEqual([method, headers.authorization, credentials, redirect], ["POST", "Bearer long-lived", "omit", "error"]);
+    assert.deepEqual(
+      [method, headers.authorization, credentials, redirect],
+      ["POST", "Bearer long-lived", "omit", "error"],
+    );
   }
 });
 
@@ -236,7 +275,10 @@ test("what hinders a ticket for the moment is tried again, a bad token is not", 
 
 test("getToken is asked again when what it gave is refused, and once only in a row", async () => {
   const given = ["old", "new", "worse", "worst"];
-  queue({ getToken: () => given.shift() }).watch([ID]).next().catch(() => {});
+  queue({ getToken: () => given.shift() })
+    .watch([ID])
+    .next()
+    .catch(() => {});
   peer.answers.push([401, {}], [201, { ticket: "t1" }], [201, { ticket: "t2" }], [401, {}], [401, {}]);
   await peer.accept();
   await peer.drop(1012);
@@ -246,12 +288,17 @@ test("getToken is asked again when what it gave is refused, and once only in a r
   await peer.drop(1012);
   await clock.pass(500);
   assert.deepEqual(kinds(), ["online", "offline", "online", "offline", "refused"]);
-  assert.deepEqual(peer.requests.map(({ headers }) => headers.authorization.slice(7)), ["old", "new", "new", "new", "worse"]);
+  assert.deepEqual(
+    peer.requests.map(({ headers }) => headers.authorization.slice(7)),
+    ["old", "new", "new", "new", "worse"],
+  );
 });
 
 test("a token that expires while the page is open is replaced", async () => {
   const given = ["first", "second"];
-  queue({ getToken: async () => ({ token: given.shift() }) }).watch([ID]).next();
+  queue({ getToken: async () => ({ token: given.shift() }) })
+    .watch([ID])
+    .next();
   peer.answers.push([201, { ticket: "t1" }], [201, { ticket: "t2" }]);
   await peer.accept();
   await peer.drop(4401, "the token has expired");
@@ -263,12 +310,17 @@ test("a token that expires while the page is open is replaced", async () => {
 
 test("getToken may give a ticket, for each connection", async () => {
   let asked = 0;
-  queue({ getToken: () => ({ ticket: `t${++asked}` }) }).watch([ID]).next();
+  queue({ getToken: () => ({ ticket: `t${++asked}` }) })
+    .watch([ID])
+    .next();
   await peer.accept();
   await peer.drop();
   await clock.pass(250);
   await peer.accept();
-  assert.deepEqual(peer.sockets.map(({ url }) => new URL(url).search), ["?ticket=t1", "?ticket=t2"]);
+  assert.deepEqual(
+    peer.sockets.map(({ url }) => new URL(url).search),
+    ["?ticket=t1", "?ticket=t2"],
+  );
   assert.deepEqual(peer.requests, []);
 });
 
@@ -299,11 +351,26 @@ test("a ticket is good for one connection", async () => {
   assert.deepEqual(kinds(), ["online", "offline", "refused"]);
 });
 
-for (const url of ["demo", "ftp://a/demo", "ws://a", "ws://a/Demo", "ws://a/demo?token=x", "ws://a/demo#x", "ws://u:p@a/demo", "ws://a/_demo"]) {
+for (const url of [
+  "demo",
+  "ftp://a/demo",
+  "ws://a",
+  "ws://a/Demo",
+  "ws://a/demo?token=x",
+  "ws://a/demo#x",
+  "ws://u:p@a/demo",
+  "ws://a/_demo",
+]) {
   test(`${url} is no queue's address`, () => assert.throws(() => new Queue(url, outside()), TypeError));
 }
 
-for (const credentials of [{ token: "a b" }, { token: "" }, { token: "ä" }, { ticket: 7 }, { token: "a", ticket: "b" }]) {
+for (const credentials of [
+  { token: "a b" },
+  { token: "" },
+  { token: "ä" },
+  { ticket: 7 },
+  { token: "a", ticket: "b" },
+]) {
   test(`${JSON.stringify(credentials)} is no credential`, () => assert.throws(() => queue(credentials), TypeError));
 }
 
@@ -319,7 +386,12 @@ test("options that mean nothing are refused before anything is sent", async () =
 });
 
 test("where there is no WebSocket one must be passed", (context) => {
-  context.after(((own) => () => (globalThis.WebSocket = own))(globalThis.WebSocket));
+  context.after(
+    (
+      (own) => () =>
+        (globalThis.WebSocket = own)
+    )(globalThis.WebSocket),
+  );
   delete globalThis.WebSocket;
   assert.throws(() => new Queue("ws://a/demo"), /pass one as WebSocket/);
   queue().close();
@@ -373,7 +445,10 @@ test("a signal ends a loop, and its subscription", async () => {
   abort.abort();
   await assert.rejects(next, { name: "AbortError" });
   await settled();
-  assert.deepEqual(peer.said().map(({ unsubscribe }) => unsubscribe), [[ID]]);
+  assert.deepEqual(
+    peer.said().map(({ unsubscribe }) => unsubscribe),
+    [[ID]],
+  );
 });
 
 for (const data of ["{", "[]", '{"type": "posted"', new ArrayBuffer(2), '{"type":"batch"}']) {
@@ -391,7 +466,9 @@ test("an address that the browser will not try is told without it", async () => 
       throw new DOMException("The URL wss://… is invalid: ?ticket=secret", "SecurityError");
     }
   };
-  queue().connected().catch(() => {});
+  queue()
+    .connected()
+    .catch(() => {});
   await settled();
   assert.equal(heard.pop().error.message, "1006 SecurityError");
 });

@@ -18,7 +18,10 @@ test("an error is a fault that is retried", () => {
 
 test("Permanent is final, with code and detail", () => {
   const { members } = thrownOf(new Permanent("no picture", { code: "no-picture", detail: { at: 3 } }));
-  assert.deepEqual(members, { error: { message: "no picture", code: "no-picture", detail: { at: 3 } }, retryable: false });
+  assert.deepEqual(members, {
+    error: { message: "no picture", code: "no-picture", detail: { at: 3 } },
+    retryable: false,
+  });
 });
 
 test("Release gives back", () => {
@@ -35,8 +38,19 @@ const unsayable = {
 };
 
 for (const thrown of [
-  "text", null, undefined, 7, {}, unsayable, new Error(""), new Error("\ud83d"), new Error("x".repeat(1e6)), new Permanent("a", { detail: NaN }),
-  new Permanent("a", { detail: "x".repeat(40_000) }), new Permanent("a", { detail: "\ud83d" }), new Permanent("\udc00", { code: "c".repeat(999) }),
+  "text",
+  null,
+  undefined,
+  7,
+  {},
+  unsayable,
+  new Error(""),
+  new Error("\ud83d"),
+  new Error("x".repeat(1e6)),
+  new Permanent("a", { detail: NaN }),
+  new Permanent("a", { detail: "x".repeat(40_000) }),
+  new Permanent("a", { detail: "\ud83d" }),
+  new Permanent("\udc00", { code: "c".repeat(999) }),
 ]) {
   test(`whatever is thrown can be told: ${typeof thrown} ${thrown?.message?.slice(0, 5) ?? ""}`, () => {
     const { verb, members } = thrownOf(thrown);

@@ -32,11 +32,13 @@ const HANDLERS = {
     await assert.rejects(job.progress(NaN), Rejected);
     return job.meta;
   },
-  endless: (_item, job) => new Promise((_, reject) => job.signal.addEventListener("abort", () => reject(job.signal.reason))),
+  endless: (_item, job) =>
+    new Promise((_, reject) => job.signal.addEventListener("abort", () => reject(job.signal.reason))),
 };
 const worker = new Worker(url, { token, concurrency: 3, handler: (item, job) => HANDLERS[item.do](item, job) });
 worker.addEventListener("end", ({ id, verb, error }) => ends.set(id, [verb, error?.name ?? null]));
-const ended = (id) => new Promise((resolve) => worker.addEventListener("end", (event) => event.id === id && resolve(ends.get(id))));
+const ended = (id) =>
+  new Promise((resolve) => worker.addEventListener("end", (event) => event.id === id && resolve(ends.get(id))));
 
 async function post(name, options = {}, more = {}) {
   return queue.post({ do: name, ...more }, options);
@@ -55,6 +57,9 @@ await assert.rejects((await post("permanent")).result, (error) => {
 });
 for (const name of ["unsayable", "large"]) await assert.rejects((await post(name)).result, /the result was refused/);
 
+const text = "é".repeat(400 * 1024); // 800 KiB
+assert.equal((await (await post("echo", {}, { text })).result).text, text);
+
 // A retryable fault, seen by an iteration: the end comes once, and last.
 const seen = [];
 const once = await post("once");
@@ -71,7 +76,10 @@ const first = await post("echo", { key: "k", priority: 5, ttlMs: 60_000, maxAtte
 const second = await post("echo", { key: "k", priority: 5 });
 assert.deepEqual([second.id === first.id, first.duplicate, second.duplicate], [true, false, true]);
 await assert.rejects(post("echo", { key: "k" }, { other: 1 }), { name: "Rejected", code: "conflict" });
-await assert.rejects(post("echo", { priority: 101 }), (error) => error instanceof Rejected && error.errors.length === 1);
+await assert.rejects(
+  post("echo", { priority: 101 }),
+  (error) => error instanceof Rejected && error.errors.length === 1,
+);
 
 // Cancel, of what waits and of what is worked on.
 const later = await post("echo", { delayMs: 3_600_000 });
@@ -90,7 +98,10 @@ assert.deepEqual(await told, ["cancelled", "LeaseLost"]);
 const [figures] = [await queue.stats().next()].map(({ value }) => value);
 assert.equal(figures.counts.finished + figures.counts.failed + figures.counts.cancelled > 8, true);
 assert.equal((await queue.ask("GET", `items/${first.id}`)).status, "finished");
-assert.equal((await queue.ask("GET", "items", { query: { status: ["failed", "cancelled"], limit: "2" } })).items.length, 2);
+assert.equal(
+  (await queue.ask("GET", "items", { query: { status: ["failed", "cancelled"], limit: "2" } })).items.length,
+  2,
+);
 await assert.rejects(queue.ask("GET", "items/0000000000000000"), UnknownItem);
 await assert.rejects(queue.ask("POST", `items/${first.id}/cancel`), { name: "Rejected", code: "conflict" });
 assert.equal(await queue.ask("DELETE", `items/${first.id}`), null);
@@ -106,6 +117,9 @@ for await (const { id, status } of reloaded.watch("mine")) {
 assert.deepEqual([...mine.values()], [1, 1]);
 
 await worker.stop();
-assert.deepEqual([...ends.values()].filter(([verb, error]) => verb === "result" && error), []);
+assert.deepEqual(
+  [...ends.values()].filter(([verb, error]) => verb === "result" && error),
+  [],
+);
 reloaded.close();
 queue.close();

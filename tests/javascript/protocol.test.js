@@ -40,7 +40,16 @@ test("what is within itself is refused", () => {
 });
 
 for (const item of [
-  within(64), { a: undefined }, "\\ud83d is text", "🙂", 1e300, 2 ** 63, -(2 ** 63), null, new Date(0), JSON.parse('{"__proto__": 1}'),
+  within(64),
+  { a: undefined },
+  "\\ud83d is text",
+  "🙂",
+  1e300,
+  2 ** 63,
+  -(2 ** 63),
+  null,
+  new Date(0),
+  JSON.parse('{"__proto__": 1}'),
 ]) {
   test(`${JSON.stringify(item).slice(0, 40)} is sent as it is`, () => {
     const sent = JSON.stringify(decode(encode({ post: { item } })).post.item);
@@ -59,6 +68,9 @@ for (const data of ["", "[]", "null", "1", "{", '"text"']) {
 }
 
 test("a batch is taken apart, in order", () => {
-  assert.deepEqual(flatten({ type: "batch", messages: [{ type: "a" }, { type: "b" }] }), [{ type: "a" }, { type: "b" }]);
+  assert.deepEqual(flatten({ type: "batch", messages: [{ type: "a" }, { type: "b" }] }), [
+    { type: "a" },
+    { type: "b" },
+  ]);
   assert.deepEqual(flatten({ type: "a" }), [{ type: "a" }]);
 });

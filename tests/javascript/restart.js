@@ -24,10 +24,16 @@ const ends = [];
 const watching = (async () => {
   for await (const view of job) if (view.finishedAt) ends.push(view);
 })();
-const back = Promise.all([once(queue, "offline").then(() => once(queue, "online")), once(worker, "offline").then(() => once(worker, "online"))]);
+const back = Promise.all([
+  once(queue, "offline").then(() => once(queue, "online")),
+  once(worker, "offline").then(() => once(worker, "online")),
+]);
 await back;
 goOn();
 await watching;
-assert.deepEqual(ends.map(({ status, result, attempts, losses }) => [status, result, attempts, losses]), [["finished", 1, 1, 0]]);
+assert.deepEqual(
+  ends.map(({ status, result, attempts, losses }) => [status, result, attempts, losses]),
+  [["finished", 1, 1, 0]],
+);
 await worker.stop();
 queue.close();

@@ -1,8 +1,10 @@
 /**
- * Replays transcripts (schemas/README.md) over the sockets and requests that JavaScript has, with the client's own words.
+ * Replays transcripts (schemas/README.md) over the sockets and requests that JavaScript has, with the client's own
+ * words.
  *
- * Each line of its input is one: `{"url", "queue", "tokens", "lines"}`; each is answered with `heard played`, or with why
- * it was not. Whatever the server says, a state of the client that asked for nothing of it must bear it.
+ * Each line of its input is one: `{"url", "queue", "tokens", "lines"}`; each is answered with `heard QUEUE played`, or
+ * with why it was not. They are played beside each other. Whatever the server says, a state of the client that asked for
+ * nothing of it must bear it.
  */
 
 import readline from "node:readline";
@@ -157,7 +159,9 @@ class Player {
     return socket;
   }
 
-  /** Shows the line's token or ticket (PROTOCOL.md §2): requests in a header, sockets in the address, as in a browser. */
+  /**
+   * Shows the line's token or ticket (PROTOCOL.md §2): requests in a header, sockets in the address, as in a browser.
+   */
   #show(line, url) {
     if ("ticket" in line) url.searchParams.set("ticket", this.#names.write(line.ticket));
     const token = "user" in line ? this.#tokens[line.user] : line.token;
@@ -200,8 +204,9 @@ async function within(step) {
 }
 
 for await (const line of readline.createInterface({ input: process.stdin })) {
-  await play(JSON.parse(line)).then(
-    () => console.log("heard played"),
-    (error) => console.log(`heard ${error.message.replaceAll("\n", " ")}`),
+  const transcript = JSON.parse(line);
+  play(transcript).then(
+    () => console.log(`heard ${transcript.queue} played`),
+    (error) => console.log(`heard ${transcript.queue} ${error.message.replaceAll("\n", " ")}`),
   );
 }

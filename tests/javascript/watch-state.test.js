@@ -43,7 +43,10 @@ test("a post without a key whose socket dropped is unknown, one with a key is sa
   state.lost();
   assert.deepEqual(state.takeEvents(), [{ type: "post-lost", ref: refs[1] }]);
   state.opened(HELLO, 0);
-  assert.deepEqual(sent().map(({ ref }) => ref), [refs[0], refs[2], late]);
+  assert.deepEqual(
+    sent().map(({ ref }) => ref),
+    [refs[0], refs[2], late],
+  );
 });
 
 test("a post that was given up before it was sent was not posted", () => {
@@ -54,7 +57,10 @@ test("a post that was given up before it was sent was not posted", () => {
   sent();
   assert.equal(state.forgetPost(once), false);
   state.received({ type: "posted", id: ID, duplicate: false, ref: once }, 0);
-  assert.deepEqual(sent().map(({ unsubscribe }) => unsubscribe), [[ID]]);
+  assert.deepEqual(
+    sent().map(({ unsubscribe }) => unsubscribe),
+    [[ID]],
+  );
   assert.deepEqual(kinds(), []);
 });
 
@@ -74,7 +80,10 @@ test("states come once each, stale ones not at all, and the end ends the subscri
   state.received(view(ID, 3, "finished"), 0);
   assert.deepEqual(kinds(), ["changed"]);
   assert.equal(watched.ended, true);
-  assert.deepEqual(sent().map(({ unsubscribe }) => unsubscribe), [[ID]]);
+  assert.deepEqual(
+    sent().map(({ unsubscribe }) => unsubscribe),
+    [[ID]],
+  );
   assert.equal(state.interested, false);
 });
 
@@ -84,7 +93,10 @@ test("a new socket subscribes anew, and what was seen before is not told again",
   state.lost();
   state.takeEvents();
   state.opened(HELLO, 0);
-  assert.deepEqual(sent().map(({ subscribe }) => subscribe), [[ID]]);
+  assert.deepEqual(
+    sent().map(({ subscribe }) => subscribe),
+    [[ID]],
+  );
   state.received(view(ID, 2), 0);
   assert.deepEqual(kinds(), []);
   state.received(view(ID, 5, "dead"), 0);
@@ -121,13 +133,19 @@ test("a refused subscription is told to who wanted it", () => {
   const [{ ref }] = sent();
   state.received({ type: "error", id: null, code: "limit", errors: [], ref }, 0);
   const events = state.takeEvents();
-  assert.deepEqual(events.map(({ watched }) => watched), [mine]);
+  assert.deepEqual(
+    events.map(({ watched }) => watched),
+    [mine],
+  );
   assert.equal(events[0].error.code, "limit");
 });
 
 test("a duplicate is subscribed to, since its state may not be told else", () => {
   posted({ item: 1, key: "k" }, { duplicate: true });
-  assert.deepEqual(sent().map(({ subscribe }) => subscribe), [[ID]]);
+  assert.deepEqual(
+    sent().map(({ subscribe }) => subscribe),
+    [[ID]],
+  );
 });
 
 test("of many posts only the first thousand are watched from the start", () => {
@@ -138,7 +156,10 @@ test("of many posts only the first thousand are watched from the start", () => {
 test("many ids are subscribed to in portions", () => {
   const items = Array.from({ length: 2_500 }, (_, n) => state.item(n.toString(16).padStart(16, "0")));
   state.watch(items, 0);
-  assert.deepEqual(sent().map(({ subscribe }) => subscribe.length), [1_000, 1_000, 500]);
+  assert.deepEqual(
+    sent().map(({ subscribe }) => subscribe.length),
+    [1_000, 1_000, 500],
+  );
 });
 
 test("one item is one object until it has ended", () => {
@@ -180,14 +201,23 @@ test("the probe's answer is nobody's, whichever it is", () => {
 test("figures are asked for as long as they are wanted, on a new socket too", () => {
   state.showStats(true);
   state.showStats(true);
-  assert.deepEqual(sent().map(({ stats }) => stats), [true]);
+  assert.deepEqual(
+    sent().map(({ stats }) => stats),
+    [true],
+  );
   state.received({ type: "stats", queue: "demo", counts: {}, workers: 0, rates: {} }, 0);
   assert.deepEqual(kinds(), ["stats"]);
   state.lost();
   state.opened(HELLO, 0);
-  assert.deepEqual(sent().map(({ stats }) => stats), [true]);
+  assert.deepEqual(
+    sent().map(({ stats }) => stats),
+    [true],
+  );
   state.showStats(false);
-  assert.deepEqual(sent().map(({ stats }) => stats), [false]);
+  assert.deepEqual(
+    sent().map(({ stats }) => stats),
+    [false],
+  );
   state.lost();
   state.opened(HELLO, 0);
   assert.deepEqual(sent(), []);
@@ -203,6 +233,15 @@ test("refused figures are told", () => {
 test("messages and members that are unknown are no matter", () => {
   state.received({ type: "news", text: "hello" }, 0);
   state.received({ type: "error", id: null, code: "bad-message", errors: [] }, 0);
-  state.received({ type: "batch", messages: [{ type: "status", ...view(OTHER, 1) }, { type: "cancel-ack", ref: 99 }] }, 0);
+  state.received(
+    {
+      type: "batch",
+      messages: [
+        { type: "status", ...view(OTHER, 1) },
+        { type: "cancel-ack", ref: 99 },
+      ],
+    },
+    0,
+  );
   assert.deepEqual(kinds(), []);
 });

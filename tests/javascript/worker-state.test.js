@@ -21,7 +21,8 @@ const sent = () => {
   return all;
 };
 const verbs = () => sent().map((message) => Object.keys(message)[0]);
-const events = () => state.takeEvents().map(({ type, reason, error }) => [type, reason ?? error?.name].filter(Boolean).join(" "));
+const events = () =>
+  state.takeEvents().map(({ type, reason, error }) => [type, reason ?? error?.name].filter(Boolean).join(" "));
 
 /** The server hands out an item to the claim that waits. */
 function lease(id = ID, attempts = 1) {
@@ -51,11 +52,14 @@ test("the fence is in everything that is said of a lease", () => {
   state.tick(10_000);
   state.settle(held, resultOf(1), 0);
   const said = sent().filter((message) => !message.claim);
-  assert.deepEqual(said.map((message) => Object.entries(message)[0]), [
-    ["progress", { id: ID, attempts: 7, value: { percent: 1 } }],
-    ["renew", { id: ID, attempts: 7 }],
-    ["result", { id: ID, attempts: 7, value: 1 }],
-  ]);
+  assert.deepEqual(
+    said.map((message) => Object.entries(message)[0]),
+    [
+      ["progress", { id: ID, attempts: 7, value: { percent: 1 } }],
+      ["renew", { id: ID, attempts: 7 }],
+      ["result", { id: ID, attempts: 7, value: 1 }],
+    ],
+  );
 });
 
 test("leases are renewed at a third, also while progress is awaited", () => {
@@ -83,7 +87,10 @@ test("after a drop it resumes, says again what had no answer, then claims", () =
   const [resume, ...said] = sent();
   assert.deepEqual(resume.resume, {
     worker: "box-1",
-    leases: [{ id: ID, attempts: 1 }, { id: OTHER, attempts: 2 }],
+    leases: [
+      { id: ID, attempts: 1 },
+      { id: OTHER, attempts: 2 },
+    ],
   });
   assert.deepEqual(said.slice(0, -1), before);
   assert.ok(said.at(-1).claim);
@@ -94,7 +101,10 @@ test("a result that is said again and counted before is a success", () => {
   const held = lease();
   state.settle(held, resultOf(1), 0);
   answer("result-ack", { accepted: false, duplicate: true, status: "finished", reason: "terminal" });
-  assert.deepEqual(state.takeEvents().map(({ type, accepted, error }) => [type, accepted, error]), [["settled", true, null]]);
+  assert.deepEqual(
+    state.takeEvents().map(({ type, accepted, error }) => [type, accepted, error]),
+    [["settled", true, null]],
+  );
 });
 
 test("a result that came too late is told as lost", () => {
@@ -113,7 +123,10 @@ test("a lease that is not resumed is lost, and a later one of the same item is n
   sent();
   state.received({ type: "item", id: ID, attempts: 2, item: 1, leaseMs: 30_000, ref: 0 }, 0);
   assert.deepEqual(events(), ["stop claimed again", "start"]);
-  state.received({ type: "resume-ack", leases: [{ id: ID, accepted: false, status: "processing", reason: "fence" }] }, 0);
+  state.received(
+    { type: "resume-ack", leases: [{ id: ID, accepted: false, status: "processing", reason: "fence" }] },
+    0,
+  );
   assert.deepEqual(events(), []);
   assert.throws(() => state.progress(held, 1), { name: "LeaseLost" });
 });
@@ -169,12 +182,16 @@ test("what is refused for the moment is said again after a pause", () => {
   const held = lease();
   state.settle(held, thrownOf(new Error("no")), 0);
   const [fail, claim] = sent();
-  for (const { ref } of [fail, claim]) state.received({ type: "error", id: null, code: "unavailable", errors: [], ref }, 0);
+  for (const { ref } of [fail, claim])
+    state.received({ type: "error", id: null, code: "unavailable", errors: [], ref }, 0);
   state.tick(999);
   assert.deepEqual(verbs(), []);
   assert.equal(state.deadline, 1_000);
   state.tick(1_000);
-  assert.deepEqual(sent().map(({ fail: failed, claim: claimed }) => Boolean(failed ?? claimed)), [true, true]);
+  assert.deepEqual(
+    sent().map(({ fail: failed, claim: claimed }) => Boolean(failed ?? claimed)),
+    [true, true],
+  );
 });
 
 test("a resume that is refused for the moment is said again", () => {

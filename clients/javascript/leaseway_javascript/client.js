@@ -106,7 +106,11 @@ export class Queue extends EventTarget {
       refused: (error) => this.#refused(error),
     });
     const { clock } = this.#outside;
-    this.#following = new Following(this.#state, () => this.#link.wake(), () => clock.now());
+    this.#following = new Following(
+      this.#state,
+      () => this.#link.wake(),
+      () => clock.now(),
+    );
     this.#behind = { following: this.#following, cancel: (/** @type {string} */ id) => this.cancel(id) };
   }
 
@@ -189,12 +193,12 @@ export class Queue extends EventTarget {
    * The states of items, each at once and again when it changed.
    *
    * Of ids, until all have ended. `"mine"` are all that this token's user has open, all that ended and was not fetched
-   * yet, and all that it posts from now on, so it goes on for ever; after the page was loaded anew it is the way to what
-   * was posted before. `"all"` (for an administrator) are all that is open, and every change from now on; it tells the
-   * ends that fall into a gap of the connection for up to 10,000 open items.
+   * yet, and all that it posts from now on, so it goes on for ever; after the page was loaded anew it is the way to
+   * what was posted before. `"all"` (for an administrator) are all that is open, and every change from now on; it tells
+   * the ends that fall into a gap of the connection for up to 10,000 open items.
    *
-   * A slow reader sees the newest state of each and not every one between, but always the end, once. A loop over `"mine"`
-   * or `"all"` has a connection of its own, until it is left.
+   * A slow reader sees the newest state of each and not every one between, but always the end, once. A loop over
+   * `"mine"` or `"all"` has a connection of its own, until it is left.
    *
    * The loop throws `UnknownItem` for an id that the server does not know (any more), the signal's reason, and
    * `ConnectionLost` where the queue is closed.
@@ -253,8 +257,8 @@ export class Queue extends EventTarget {
    * A request over HTTP for all that is asked rarely (PROTOCOL.md §5): `queue.ask("GET", "items", {query: {status:
    * "dead"}})`, `queue.ask("POST", "pause")`. Gives the answer's JSON, or null where it has none.
    *
-   * Rejects with `ConnectionLost`, `Unauthorized`, `Forbidden`, `NoSuchQueue`, `UnknownItem`, `Rejected` (`conflict` among
-   * others), and with the signal's reason.
+   * Rejects with `ConnectionLost`, `Unauthorized`, `Forbidden`, `NoSuchQueue`, `UnknownItem`, `Rejected` (`conflict`
+   * among others), and with the signal's reason.
    *
    * @param {string} method
    * @param {string} path  after the queue's own; empty for the queue itself
@@ -280,7 +284,10 @@ export class Queue extends EventTarget {
   /** @param {number} timeoutMs */
   async #hindrance(timeoutMs) {
     const why = this.#link.trouble?.message ?? "no answer";
-    const reached = await this.#door.ask("GET", "").then(() => true, (error) => !(error instanceof ConnectionLost));
+    const reached = await this.#door.ask("GET", "").then(
+      () => true,
+      (error) => !(error instanceof ConnectionLost),
+    );
     return new ConnectionLost(`no connection within ${timeoutMs} ms: ${reached ? BLOCKED : why}`);
   }
 
@@ -323,7 +330,10 @@ export class Queue extends EventTarget {
       case "cancelled":
         return this.#cancels.resolve(event.ref, event.ack);
       case "cancel-refused":
-        return this.#cancels.reject(event.ref, event.error.code === "not-allowed" ? forbidden(event.error) : event.error);
+        return this.#cancels.reject(
+          event.ref,
+          event.error.code === "not-allowed" ? forbidden(event.error) : event.error,
+        );
       case "stats":
         for (const reader of this.#statsReaders) reader.put("stats", /** @type {any} */ (event.stats));
         return undefined;
@@ -367,7 +377,8 @@ export class Queue extends EventTarget {
 /** @param {any} item @param {PostOptions} options */
 function bodyOf(item, options) {
   const unknownOption = Object.keys(options).find((name) => !BODY.includes(name));
-  if (unknownOption !== undefined) throw new TypeError(`a post has no option ${unknownOption}; there are ${BODY.join(", ")}`);
+  if (unknownOption !== undefined)
+    throw new TypeError(`a post has no option ${unknownOption}; there are ${BODY.join(", ")}`);
   if (item === undefined) throw new TypeError("there is no item to post");
   return { item, ...options };
 }

@@ -139,7 +139,8 @@ export class Conversation {
       this.#finish(new SocketClosed(1006, `no hello within ${HELLO_WITHIN / 1000} s`));
       return;
     }
-    if (late > LATE) this.#probe(); // What the server said meanwhile is still to be read: no time for judgement.
+    if (late > LATE)
+      this.#probe(); // What the server said meanwhile is still to be read: no time for judgement.
     else if (this.#livenessDue() <= this.#clock.now()) {
       if (this.#probedAt < Infinity) {
         this.#finish(new SocketClosed(1006, "the server is silent"));

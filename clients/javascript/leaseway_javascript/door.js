@@ -5,7 +5,15 @@
  * token is exchanged for: no long-lived token enters a URL. No reconnecting here.
  */
 
-import { AccessRefused, ConnectionLost, Forbidden, NoSuchQueue, Rejected, Unauthorized, UnknownItem } from "./errors.js";
+import {
+  AccessRefused,
+  ConnectionLost,
+  Forbidden,
+  NoSuchQueue,
+  Rejected,
+  Unauthorized,
+  UnknownItem,
+} from "./errors.js";
 import { rejected } from "./protocol.js";
 
 /**
@@ -21,8 +29,8 @@ import { rejected } from "./protocol.js";
 /** @typedef {string | null | undefined | {token: string} | {ticket: string}} Given */
 
 /**
- * What was shown at the door; several sockets may have shown the same. `entered`: it let one of them in. `again`: once it
- * was refused, whether to ask for another.
+ * What was shown at the door; several sockets may have shown the same. `entered`: it let one of them in. `again`: once
+ * it was refused, whether to ask for another.
  *
  * @typedef {{token?: string, ticket?: string, entered: boolean, again?: boolean}} Pass
  */
@@ -68,7 +76,8 @@ export class Door {
   }
 
   /**
-   * Where to open a socket now, and what is shown there. Throws `AccessRefused`, and `ConnectionLost` for what may pass.
+   * Where to open a socket now, and what is shown there. Throws `AccessRefused`, and `ConnectionLost` for what may
+   * pass.
    *
    * @param {"monitor" | "work"} kind
    * @returns {Promise<{url: string, pass: Pass}>}
@@ -118,7 +127,12 @@ export class Door {
     return body;
   }
 
-  /** A ticket for the token; null where the token is to be replaced. @param {Pass} pass @returns {Promise<string | null>} */
+  /**
+   * A ticket for the token; null where the token is to be replaced.
+   *
+   * @param {Pass} pass
+   * @returns {Promise<string | null>}
+   */
   async #ticketFor(pass) {
     const more = { signal: AbortSignal.timeout(TICKET_WITHIN) };
     const { status, body } = await this.#request("POST", "tickets", more, pass.token);
@@ -166,7 +180,9 @@ export class Door {
     const headers = { accept: "application/json" };
     if (token !== undefined) headers.authorization = `Bearer ${token}`;
     if (body !== undefined) headers["content-type"] = "application/json";
-    /** @type {RequestInit} A redirect is not followed: the token goes to the address that was given, and to no other. */
+    /**
+     * @type {RequestInit} A redirect is not followed: the token goes to the address that was given, and to no other.
+     */
     const init = { method, headers, credentials: "omit", cache: "no-store", redirect: "error" };
     if (body !== undefined) init.body = JSON.stringify(body);
     if (signal) init.signal = signal;
@@ -227,7 +243,12 @@ function passing(error) {
   throw new ConnectionLost(`no ticket: ${error.message}`);
 }
 
-/** The JSON of an answer, null where it has none. Throws `ConnectionLost`. @param {string} text @param {number} status */
+/**
+ * The JSON of an answer, null where it has none. Throws `ConnectionLost`.
+ *
+ * @param {string} text
+ * @param {number} status
+ */
 function parsed(text, status) {
   try {
     return text ? JSON.parse(text) : null;

@@ -28,7 +28,11 @@ export class FeedState extends Mailbox {
   #name;
   /** The newest `rev` that was told, by id. @type {Map<string, number>} */
   #open = new Map();
-  /** The same of those that ended: the server may tell an end twice (§3), this client does not. @type {Map<string, number>} */
+  /**
+   * The same of those that ended: the server may tell an end twice (§3), this client does not.
+   *
+   * @type {Map<string, number>}
+   */
   #ended = new Map();
   /** Still to be asked for after a gap, and asked for now. @type {string[]} */
   #unchecked = [];

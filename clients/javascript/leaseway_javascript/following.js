@@ -36,7 +36,7 @@ export class Following {
   async *follow(items, signal) {
     const reader = this.#enter(items);
     try {
-      for (let open = items.length; open > 0; ) {
+      for (let open = items.length; open > 0;) {
         const view = await reader.next(signal);
         if (ended(view)) open -= 1;
         yield view;

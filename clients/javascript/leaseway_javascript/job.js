@@ -76,7 +76,8 @@ export class Job {
    * Withdraws the item, also from its worker; true also where it is cancelled already. False where it had ended
    * otherwise before. Over a lost connection it is said again.
    *
-   * Rejects with `Forbidden` where it is somebody else's, `UnknownItem`, and `ConnectionLost` where the queue is closed.
+   * Rejects with `Forbidden` where it is somebody else's, `UnknownItem`, and `ConnectionLost` where the queue is
+   * closed.
    *
    * @returns {Promise<boolean>}
    */

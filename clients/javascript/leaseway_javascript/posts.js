@@ -26,7 +26,12 @@ export class Posts {
     return this.#posts.size;
   }
 
-  /** This is to be sent after the others. @param {number} ref @param {Pick<Post, "text" | "repeatable" | "watch">} post */
+  /**
+   * This is to be sent after the others.
+   *
+   * @param {number} ref
+   * @param {Pick<Post, "text" | "repeatable" | "watch">} post
+   */
   add(ref, post) {
     this.#posts.set(ref, { ...post, sent: false, everSent: false });
     this.#unsent.add(ref);

@@ -255,7 +255,8 @@ export class WatchState extends Mailbox {
     if (this.#posts.take(ref)) this.#tell({ type: "post-refused", ref, error });
     else if (this.#cancels.delete(ref)) this.#tell({ type: "cancel-refused", ref, error });
     else if (this.#stats && ref === this.#statsRef) this.#refuseStats(error);
-    else for (const watched of this.#watched.values()) if (ref !== 0 && watched.ref === ref) this.#giveUp(watched, error);
+    else
+      for (const watched of this.#watched.values()) if (ref !== 0 && watched.ref === ref) this.#giveUp(watched, error);
   }
 
   /** @param {import("./errors.js").Rejected} error */

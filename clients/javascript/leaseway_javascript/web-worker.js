@@ -4,15 +4,15 @@
  * Owns the Web Workers and what ends them: a crash, a hang, an abort. Inside of one runs `web-worker-inside.js`.
  */
 
-import { HandlerCrashed, HandlerHung, Permanent, Release } from "./errors.js";
+import { HandlerCrashed, HandlerHung, HandlerLost, Permanent, Release } from "./errors.js";
 import { CLOCK } from "./outside.js";
 
 /**
  * @typedef {object} HostOptions
  * @property {number} [hangMs]  a Web Worker that gives no sign for so long is ended: as long as a handler may compute
  *     without an `await` that lets others run; else 60,000
- * @property {() => globalThis.Worker} [newWorker]  makes the Web Worker that runs `web-worker-inside.js`, where a bundler
- *     wants that written out
+ * @property {() => globalThis.Worker} [newWorker]  makes the Web Worker that runs `web-worker-inside.js`, where a
+ *     bundler wants that written out
  * @property {import("./outside.js").Clock} [clock]
  */
 
@@ -43,8 +43,8 @@ const LATE = 5_000;
  * It can also be called by itself, or by a handler that prepares the item first: `await analyse({ pixels }, job)`.
  *
  * Each attempt has a Web Worker for itself; as many are kept as ever ran at once. `ArrayBuffer`s in the item and in the
- * result, at any depth, are transferred and not copied: the sender's are empty then. The handler gets `(item, job)`, where
- * `job` has `id`, `attempts`, `checkpoint`, `meta` and `progress`.
+ * result, at any depth, are transferred and not copied: the sender's are empty then. The handler gets `(item, job)`,
+ * where `job` has `id`, `attempts`, `checkpoint`, `meta` and `progress`.
  *
  * It rejects with what the handler throws; with `HandlerCrashed` after an error in the Web Worker that nobody caught;
  * with `HandlerHung` where it gave no sign for `hangMs`; and with the signal's reason once `job.signal` is aborted, for
@@ -71,7 +71,7 @@ class Host {
   #newWorker;
   #hangMs;
   #clock;
-  /** @type {globalThis.Worker[]} */
+  /** Whose Web Workers wait for another attempt. @type {Stay[]} */
   #idle = [];
   /** @type {Set<Stay>} */
   #stays = new Set();
@@ -87,20 +87,24 @@ class Host {
   /** @param {any} item @param {Outer} job */
   async run(item, job) {
     job.signal?.throwIfAborted();
-    const worker = this.#idle.pop() ?? this.#newWorker();
-    const stay = new Stay(worker, job, this.#hangMs, this.#clock);
+    const stay = new Stay(this.#take(), job, this.#hangMs, this.#clock);
     this.#stays.add(stay);
     try {
       return await stay.run(this.#module, item);
     } finally {
       this.#stays.delete(stay);
-      if (stay.alive) this.#idle.push(worker);
+      if (stay.alive) this.#idle.push(stay);
     }
   }
 
+  /** A Web Worker that nobody uses. One may have crashed by what an attempt left behind. */
+  #take() {
+    for (let last = this.#idle.pop(); last; last = this.#idle.pop()) if (last.alive) return last.worker;
+    return this.#newWorker();
+  }
+
   close() {
-    for (const stay of this.#stays) stay.fail(new HandlerCrashed("the handler was closed"));
-    for (const worker of this.#idle.splice(0)) worker.terminate();
+    for (const stay of [...this.#stays, ...this.#idle.splice(0)]) stay.fail(new HandlerLost("the handler was closed"));
   }
 }
 
@@ -108,7 +112,7 @@ class Host {
 class Stay {
   /** Whether the Web Worker is good for another one. */
   alive = true;
-  #worker;
+  worker;
   #job;
   #hangMs;
   #clock;
@@ -120,9 +124,14 @@ class Stay {
   /** @type {(error: unknown) => void} */
   #reject = () => {};
 
-  /** @param {globalThis.Worker} worker @param {Outer} job @param {number} hangMs @param {import("./outside.js").Clock} clock */
+  /**
+   * @param {globalThis.Worker} worker
+   * @param {Outer} job
+   * @param {number} hangMs
+   * @param {import("./outside.js").Clock} clock
+   */
   constructor(worker, job, hangMs, clock) {
-    this.#worker = worker;
+    this.worker = worker;
     this.#job = job;
     this.#hangMs = hangMs;
     this.#clock = clock;
@@ -138,7 +147,7 @@ class Stay {
         this.#reject = reject;
         this.#listen();
         const facts = Object.fromEntries(FACTS.map((name) => [name, this.#job[name]]));
-        this.#worker.postMessage({ run: { module, item, facts } }, buffersIn(item));
+        this.worker.postMessage({ run: { module, item, facts } }, buffersIn(item));
         this.#arm();
       });
     } finally {
@@ -150,14 +159,14 @@ class Stay {
   /** Ends the Web Worker, and with it the attempt. @param {unknown} error */
   fail(error) {
     this.alive = false;
-    this.#worker.terminate();
+    this.worker.terminate();
     this.#reject(error);
   }
 
   #listen() {
-    this.#worker.onmessage = (event) => this.#hear(event.data);
-    this.#worker.onmessageerror = () => this.fail(new HandlerCrashed("what the Web Worker said cannot be read"));
-    this.#worker.onerror = (event) => {
+    this.worker.onmessage = (event) => this.#hear(event.data);
+    this.worker.onmessageerror = () => this.fail(new HandlerCrashed("what the Web Worker said cannot be read"));
+    this.worker.onerror = (event) => {
       event.preventDefault?.(); // It is told here; the page has nothing to do with it.
       this.fail(new HandlerCrashed(event.message || "the Web Worker cannot be started"));
     };
@@ -175,10 +184,10 @@ class Stay {
   async #progress({ ref, value }) {
     try {
       await this.#job.progress?.(value);
-      this.#worker.postMessage({ answered: { ref } });
+      this.worker.postMessage({ answered: { ref } });
     } catch (error) {
       const { name, message } = /** @type {Error} */ (error);
-      this.#worker.postMessage({ answered: { ref, error: { name, message } } });
+      this.worker.postMessage({ answered: { ref, error: { name, message } } });
     }
   }
 
@@ -201,7 +210,7 @@ class Stay {
       return;
     }
     this.#asked = true;
-    this.#worker.postMessage({ ask: true });
+    this.worker.postMessage({ ask: true });
     this.#wait();
   }
 }
@@ -223,9 +232,15 @@ export function buffersIn(value) {
     seen.add(one);
     if (one instanceof ArrayBuffer) found.add(one);
     else if (ArrayBuffer.isView(one)) open.push(one.buffer);
-    else open.push(...(one instanceof Map ? [...one.keys(), ...one.values()] : one instanceof Set ? one : Object.values(one)));
+    else for (const member of membersOf(one)) open.push(member);
   }
   return [...found];
+}
+
+/** @param {object} value @returns {Iterable<any>} */
+function membersOf(value) {
+  if (value instanceof Map) return [...value.keys(), ...value.values()];
+  return value instanceof Set ? value : Object.values(value);
 }
 
 /** What the handler threw, as it would have been thrown here. @param {any} thrown */

@@ -167,7 +167,13 @@ export class WorkerState extends Mailbox {
     return this.#report(lease, "progress", { value });
   }
 
-  /** The handler of a lease ended, so. Frees the slot. @param {Lease} lease @param {Outcome} outcome @param {number} now */
+  /**
+   * The handler of a lease ended, so. Frees the slot.
+   *
+   * @param {Lease} lease
+   * @param {Outcome} outcome
+   * @param {number} now
+   */
   settle(lease, outcome, now) {
     this.#running -= 1;
     if (this.#leases.get(lease.id) === lease) this.#end(lease, outcome);
@@ -244,11 +250,18 @@ export class WorkerState extends Mailbox {
     else if (report) report.due = again;
   }
 
-  /** A report that will never do. A result or a release becomes a fail. @param {number} ref @param {Report} report @param {Rejected} error */
+  /**
+   * A report that will never do. A result or a release becomes a fail.
+   *
+   * @param {number} ref
+   * @param {Report} report
+   * @param {Rejected} error
+   */
   #refused(ref, report, error) {
     this.#reports.delete(ref);
     if (report.verb === "progress") this.#answered(ref, error);
-    else if (report.verb === "result" || report.verb === "release") this.#end(report.lease, refusedOf(report.verb, error));
+    else if (report.verb === "result" || report.verb === "release")
+      this.#end(report.lease, refusedOf(report.verb, error));
     else if (report.verb === "fail") this.#settled(report, false, error.message);
   }
 

@@ -1,8 +1,8 @@
 /**
  * The worker: claims items, runs a handler for each, reports how it ended.
  *
- * Owns the handlers and the way to a clean stop. What is said to the server is decided in `worker-state.js`; sockets are
- * `link.js`'s; handlers in Web Workers are `web-worker.js`'s.
+ * Owns the handlers and the way to a clean stop. What is said to the server is decided in `worker-state.js`; sockets
+ * are `link.js`'s; handlers in Web Workers are `web-worker.js`'s.
  */
 
 import { Door } from "./door.js";
@@ -112,9 +112,9 @@ export class Attempt {
  * It renews its leases by itself, which a handler that blocks this thread for too long would prevent: `hostInWebWorker`
  * runs one elsewhere.
  *
- * It is an `EventTarget`. `online` and `offline` (with `error`, `retryInMs`) tell of the connection; `start` (with `job`)
- * and `end` (with `id`, `attempts`, `verb`: how it was reported, `error`: null, or why that did not count) of each
- * attempt; `refused` (with `error`) that no reconnect can mend it.
+ * It is an `EventTarget`. `online` and `offline` (with `error`, `retryInMs`) tell of the connection; `start` (with
+ * `job`) and `end` (with `id`, `attempts`, `verb`: how it was reported, `error`: null, or why that did not count) of
+ * each attempt; `refused` (with `error`) that no reconnect can mend it.
  *
  * Throws a `TypeError` for what is no queue's address, no credential or no option, `Rejected` for criteria that are no
  * JSON.
@@ -123,8 +123,8 @@ export class Worker extends EventTarget {
   /** Its name, with what was added. @type {string} */
   name;
   /**
-   * Resolves when the worker has stopped. Rejects with `Unauthorized`, `Forbidden` or `NoSuchQueue`, and with `Rejected`
-   * where the server does not take the criteria.
+   * Resolves when the worker has stopped. Rejects with `Unauthorized`, `Forbidden` or `NoSuchQueue`, and with
+   * `Rejected` where the server does not take the criteria.
    *
    * @type {Promise<void>}
    */
@@ -147,7 +147,8 @@ export class Worker extends EventTarget {
     super();
     const { handler, criteria, concurrency = 1, name = "javascript", labels } = options;
     if (typeof handler !== "function") throw new TypeError("a worker needs a handler: a function of an item");
-    if (!(Number.isInteger(concurrency) && concurrency >= 1)) throw new TypeError("concurrency is an integer from 1 on");
+    if (!(Number.isInteger(concurrency) && concurrency >= 1))
+      throw new TypeError("concurrency is an integer from 1 on");
     this.name = ownName(name);
     this.#handler = handler;
     this.#state = new WorkerState(this.name, concurrency, {
@@ -169,8 +170,8 @@ export class Worker extends EventTarget {
   }
 
   /**
-   * Stops in order: withdraws its claims, lets handlers go on for `graceMs`, aborts and gives back what is left, closes.
-   * The server charges no loss for it. Resolves, or rejects, as `stopped` does.
+   * Stops in order: withdraws its claims, lets handlers go on for `graceMs`, aborts and gives back what is left,
+   * closes. The server charges no loss for it. Resolves, or rejects, as `stopped` does.
    *
    * @param {{graceMs?: number}} [more]
    * @returns {Promise<void>}
@@ -298,7 +299,8 @@ export class Worker extends EventTarget {
 
 /** A name that no other instance uses (§4). @param {string} name */
 function ownName(name) {
-  if (!/^[^\p{Cc}\u2028\u2029]{1,150}$/u.test(name)) throw new TypeError("a worker's name is 1 to 150 printable characters");
+  if (!/^[^\p{Cc}\u2028\u2029]{1,150}$/u.test(name))
+    throw new TypeError("a worker's name is 1 to 150 printable characters");
   const own = crypto.getRandomValues(new Uint8Array(4));
   return `${name}-${[...own].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }

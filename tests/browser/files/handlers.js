@@ -17,6 +17,13 @@ const DO = {
     });
     return new Promise(() => {});
   },
+  stray: () => {
+    setTimeout(() => {
+      throw new Error("left behind");
+    });
+    return "done";
+  },
+  many: () => ({ numbers: Array.from({ length: 300_000 }, (_, n) => n), pixels: new ArrayBuffer(5) }),
   hang: () => {
     for (;;);
   },
@@ -36,7 +43,13 @@ const DO = {
   },
   nothing: () => undefined,
   uncloneable: () => () => {},
-  facts: ({ id: _, ...item }, job) => ({ item, id: job.id, attempts: job.attempts, checkpoint: job.checkpoint, meta: job.meta }),
+  facts: ({ id: _, ...item }, job) => ({
+    item,
+    id: job.id,
+    attempts: job.attempts,
+    checkpoint: job.checkpoint,
+    meta: job.meta,
+  }),
   progress: async (_, job) => {
     await job.progress({ percent: 50 });
     return await job.progress("refused").catch((error) => error.name);

@@ -36,7 +36,10 @@ export class CuttingProxy {
       for (const socket of [client, server]) cutOff(socket);
     };
     this.#live.add(end);
-    for (const [from, to] of [[client, server], [server, client]]) {
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ]) {
       const left = { bytes: this.#limit() };
       from.on("data", (data) => this.#pass(data, to, left, end));
       from.on("close", end);
