@@ -95,6 +95,36 @@ test("a cut connection comes back, and the item's end is seen once", async () =>
   assert.deepEqual(seen, [1, 3, "end"]);
 });
 
+test("two loops over one item see the same, and the last one who leaves ends the subscription", async () => {
+  const { queue: made, seen } = await watching();
+  const other = made.job(ID).watch();
+  await peer.say(view(ID, 1));
+  assert.equal((await other.next()).value.rev, 1);
+  peer.said();
+  await other.return();
+  assert.deepEqual(peer.said(), []);
+  await peer.say(view(ID, 2), view(ID, 3), view(ID, 4, "expired"));
+  assert.deepEqual(seen, [1, 4, "end"], "a slow reader sees the newest, and the end");
+  await assert.rejects(made.job(ID).watch({ signal: AbortSignal.abort() }).next(), { name: "AbortError" });
+});
+
+test("an item that the server does not know is told after 30 s, and a repeated id is one item", async () => {
+  const made = queue();
+  const next = assert.rejects(made.watch([ID, ID]).next(), { name: "UnknownItem" });
+  await peer.accept();
+  assert.deepEqual(
+    peer.said().map(({ subscribe }) => subscribe),
+    [[ID]],
+  );
+  for (let n = 0; n < 3; n++) {
+    await clock.pass(10_000);
+    await peer.say({ type: "news" });
+  }
+  await next;
+  const none = await made.watch([]).next();
+  assert.equal(none.done, true);
+});
+
 test("failures in a row wait longer, and a connection that lasted begins anew", async () => {
   await watching();
   for (const wait of [250, 500, 1_000]) {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 
 import * as leaseway from "../../clients/javascript/leaseway_javascript/index.js";
 
-const { Cancelled, Failed, Permanent, Queue, Rejected, Release, UnknownItem, Worker } = leaseway;
+const { Cancelled, Failed, Permanent, Queue, Rejected, Release, UnknownItem, Worker, listQueues } = leaseway;
 const [url, token] = process.argv.slice(2);
 const queue = new Queue(url, { token });
 const EVIL = JSON.parse('{"__proto__": {"polluted": true}, "constructor": {"prototype": 1}, "text": "<script>"}');
@@ -104,6 +104,10 @@ assert.equal(
 );
 await assert.rejects(queue.ask("GET", "items/0000000000000000"), UnknownItem);
 await assert.rejects(queue.ask("POST", `items/${first.id}/cancel`), { name: "Rejected", code: "conflict" });
+assert.equal((await queue.ask("GET", "/_health")).status, "ok");
+const [{ queue: name, rights }] = await listQueues(new URL("/", url), { token });
+assert.deepEqual([name, rights.includes("post")], [queue.name, true]);
+await assert.rejects(listQueues(new URL("/", url), { token: "none" }), { name: "Unauthorized" });
 assert.equal(await queue.ask("DELETE", `items/${first.id}`), null);
 
 // The page is loaded anew: what is open is found again, and its end comes.

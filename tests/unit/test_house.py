@@ -95,8 +95,12 @@ def test_a_wheel_holds_what_the_checkout_holds(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    packages = ["server/leaseway_server", "schemas/leaseway_schemas", "clients/python/leaseway"]
-    packages.append("clients/javascript/leaseway_javascript")
+    packages = [
+        "server/leaseway_server",
+        "schemas/leaseway_schemas",
+        "clients/python/leaseway",
+        "clients/javascript/leaseway_javascript",
+    ]
     wanted = {
         str(path.relative_to((ROOT / package).parent))
         for package in packages

@@ -261,7 +261,7 @@ export class Queue extends EventTarget {
    * among others), and with the signal's reason.
    *
    * @param {string} method
-   * @param {string} path  after the queue's own; empty for the queue itself
+   * @param {string} path  after the queue's own; empty for the queue itself; with a slash before it the server's
    * @param {{query?: Record<string, string | string[]>, body?: any, signal?: AbortSignal}} [more]
    * @returns {Promise<any>}
    */

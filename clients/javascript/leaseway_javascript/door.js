@@ -108,7 +108,8 @@ export class Door {
   }
 
   /**
-   * A request: the answer's JSON, or null where it has none. `path` comes after the queue's address.
+   * A request: the answer's JSON, or null where it has none. `path` comes after the queue's address, or with a slash
+   * before it after the server's.
    *
    * Throws `ConnectionLost`, `Unauthorized`, `Forbidden`, `NoSuchQueue`, `UnknownItem` and `Rejected`.
    *
@@ -164,6 +165,12 @@ export class Door {
     return this.#pass;
   }
 
+  /** @param {string} path */
+  #place(path) {
+    if (path.startsWith("/")) return this.#http.slice(0, this.#http.lastIndexOf("/")) + path;
+    return path ? `${this.#http}/${path}` : this.#http;
+  }
+
   /**
    * The answer, whatever it says. Throws `ConnectionLost` where none came wholly.
    *
@@ -187,7 +194,7 @@ export class Door {
     if (body !== undefined) init.body = JSON.stringify(body);
     if (signal) init.signal = signal;
     try {
-      const response = await this.#fetch(`${this.#http}${path && "/"}${path}${search}`, init);
+      const response = await this.#fetch(this.#place(path) + search, init);
       return { status: response.status, body: parsed(await response.text(), response.status) };
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
