@@ -1,4 +1,6 @@
-"""The JavaScript client in a real browser: handlers in Web Workers, their transfers, crashes and hangs."""
+"""The JavaScript client in a real browser: handlers in Web Workers, their transfers, crashes and hangs; a page that is
+loaded anew, and one whose connections are cut.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -7,6 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from leaseway import Attempt, Worker
 from support.browser import Tab, open_tab
 from support.files import served_files
 from support.server import TestServer, running_server
@@ -25,9 +28,14 @@ async def tab(origin: str) -> AsyncIterator[Tab]:
     """A page of the origin that has the client, as `leaseway`. Nothing may be complained of in it."""
     async with open_tab() as opened:
         await opened.page.goto(origin)
-        await opened.page.evaluate("import('/client/index.js').then((all) => Object.assign(window, { leaseway: all }))")
+        await load_client(opened)
         yield opened
         assert opened.complaints == []
+
+
+async def load_client(tab: Tab) -> None:
+    """From now on the page has the client, until it is loaded anew."""
+    await tab.page.evaluate("import('/client/index.js').then((all) => Object.assign(window, { leaseway: all }))")
 
 
 async def run(tab: Tab, code: str) -> Any:
@@ -218,3 +226,52 @@ async def test_a_page_is_a_worker_whatever_its_handlers_do(tab: Tab, server: Tes
         "codes": ["HandlerHung"],
         "tries": [1, 2, 1],
     }
+
+
+WATCH = """([url, token]) => {
+    window.queue = new leaseway.Queue(url, { token, random: () => 0.1 });
+    window.heard = [];
+    for (const kind of ["online", "offline"]) queue.addEventListener(kind, () => heard.push(kind));
+    const found = new Set();
+    let bothFound;
+    window.bothOpen = new Promise((resolve) => { bothFound = resolve; });
+    window.mine = (async () => {
+        const ends = {};
+        for await (const { id, status } of queue.watch("mine")) {
+            if (found.add(id).size === 2) bothFound();
+            if (status === "finished") ends[id] = (ends[id] ?? 0) + 1;
+            if (Object.keys(ends).length === 2) return ends;
+        }
+    })();
+}"""
+
+
+async def test_a_page_that_is_loaded_anew_and_then_cut_sees_each_end_once(tab: Tab, server: TestServer) -> None:
+    access = [f"{server.base_url}/demo", server.tokens["alice"]]
+    await tab.page.evaluate(WATCH, access)
+    ids = await tab.page.evaluate(
+        "Promise.all([1, 2].map((n) => queue.post(n))).then((jobs) => jobs.map(({ id }) => id))"
+    )
+    await tab.page.reload()
+    await load_client(tab)
+    await tab.page.evaluate(WATCH, access)
+    await tab.page.evaluate("(id) => { window.result = queue.job(id).result; }", ids[0])
+    await tab.page.evaluate("Promise.all([bothOpen, queue.connected()])")
+    assert server.running.site is not None
+    for socket in list(server.running.site.queues["demo"].sockets):
+        await socket.drain()
+    async with Worker(f"{server.ws_url}/demo", token=server.tokens["alice"]) as worker:
+        worker.handler(echo)
+        assert await tab.page.evaluate("mine") == dict.fromkeys(ids, 1)
+        assert await tab.page.evaluate("result") == 1
+    assert await tab.page.evaluate("heard.filter((what) => !what.startsWith('mine'))") == [
+        "online",
+        "offline",
+        "online",
+    ]
+    await tab.page.evaluate("queue.close()")
+
+
+async def echo(item: Any, _attempt: Attempt) -> Any:
+    """Gives the item back."""
+    return item
