@@ -44,7 +44,7 @@ export class Side {
     );
     this.#show(smoothness);
     this.#figures("left").textContent = `${whole(bytes.left)} of ${whole(bytes.read)} bytes`;
-    return `The longest frame of the page ${this.#thread}: ${whole(smoothness.worstMs)} ms.`;
+    return `Work ${this.#thread}: the longest frame of the page was ${whole(smoothness.worstMs)} ms.`;
   }
 
   /** How many bytes were read, and how many of them are still the page's after the look. @param {Picture[]} pictures */
