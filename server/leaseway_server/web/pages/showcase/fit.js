@@ -1,4 +1,4 @@
-/** A file as the data URL of an item: as it is where that fits, else made smaller. Photographs from a camera do not fit. */
+/** A file as the data URL of an item: as it is where that fits, else made smaller, as photographs from a camera are. */
 
 import { decode, draw, encode, toDataUrl } from "./picture.js";
 

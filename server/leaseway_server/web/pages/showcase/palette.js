@@ -27,7 +27,7 @@ const MAX_ROUNDS = 12;
  * @returns {Seen}
  */
 export function analyse(rgba, count = 6) {
-  if (rgba.length === 0 || rgba.length % 4) throw new RangeError("a picture has four bytes a pixel, and at least one pixel");
+  if (rgba.length === 0 || rgba.length % 4) throw new RangeError("a picture has four bytes a pixel, and a pixel");
   const rgb = onWhite(rgba);
   return { colours: mainColours(rgb, count), luminance: luminance(rgb) };
 }
@@ -38,7 +38,7 @@ function onWhite(rgba) {
   for (let from = 0, to = 0; from < rgba.length; from += 4) {
     const alpha = rgba[from + 3];
     const white = 255 * (255 - alpha);
-    for (let channel = 0; channel < 3; channel += 1) rgb[to++] = Math.round((rgba[from + channel] * alpha + white) / 255);
+    for (let at = from; at < from + 3; at += 1) rgb[to++] = Math.round((rgba[at] * alpha + white) / 255);
   }
   return rgb;
 }

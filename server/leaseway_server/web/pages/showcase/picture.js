@@ -1,5 +1,5 @@
 /**
- * Pictures in a browser: bytes to a bitmap, to pixels, to bytes again. Runs on a page's thread and in a Web Worker alike.
+ * Pictures in a browser: bytes to a bitmap, to pixels, to bytes again; alike on a page's thread and in a Web Worker.
  *
  * Nothing of the page, of threads or of queues may live here; what is seen in the pixels is `palette.js`'s.
  */
@@ -62,7 +62,12 @@ export function pixels(canvas) {
   return contextOf(canvas).getImageData(0, 0, canvas.width, canvas.height).data;
 }
 
-/** As a file; what is transparent lies on white in a JPEG. @param {OffscreenCanvas} canvas @param {keyof typeof MEDIA} format */
+/**
+ * As a file; what is transparent lies on white in a JPEG.
+ *
+ * @param {OffscreenCanvas} canvas
+ * @param {keyof typeof MEDIA} format
+ */
 export function encode(canvas, format) {
   if (format === "jpg") {
     const context = contextOf(canvas);

@@ -72,9 +72,11 @@ export class Picture {
     this.file = file;
     this.#url = URL.createObjectURL(file);
     this.#facts.textContent = bytes(file.size);
-    const thumbnail = make("img", { className: "thumbnail", alt: "", src: this.#url, onerror: () => thumbnail.remove() });
+    const onerror = () => thumbnail.remove();
+    const thumbnail = make("img", { className: "thumbnail", alt: "", src: this.#url, onerror });
     const name = make("h3", { className: "name" }, file.name);
-    this.root = make("li", { className: "card" }, thumbnail, make("div", { className: "facts" }, name, this.#facts, this.#seen));
+    const facts = make("div", { className: "facts" }, name, this.#facts, this.#seen);
+    this.root = make("li", { className: "card" }, thumbnail, facts);
   }
 
   /** @param {string} thread @param {Awaited<ReturnType<import("./picture.js").look>>} found */

@@ -54,7 +54,7 @@ function resultOf(result) {
   if (!Array.isArray(palette) || !PICTURE.test(image)) {
     return [make("p", { className: "line" }, `a result of another kind: ${JSON.stringify(result).slice(0, SHOWN)}`)];
   }
-  const picture = make("img", { className: "result", alt: `The resized picture, ${width} × ${height} pixels`, src: image });
+  const picture = make("img", { className: "result", alt: `Resized to ${width} × ${height} pixels`, src: image });
   const colours = palette.map((colour) => ({ colour: String(colour), share: 1 }));
   return [seen(colours, luminance), picture];
 }

@@ -13,7 +13,8 @@ export function seen(colours, luminance) {
   const bar = make("div", { className: "colours", ariaHidden: "true" }, ...shown.map(stripe));
   const names = shown.map(({ colour }) => make("li", {}, chip(colour), colour));
   const light = make("p", { className: "line" }, `luminance ${Number(luminance).toFixed(4)}`);
-  return make("div", { className: "seen" }, bar, make("ul", { className: "names", ariaLabel: "Main colours" }, ...names), light);
+  const list = make("ul", { className: "names", ariaLabel: "Main colours" }, ...names);
+  return make("div", {}, bar, list, light);
 }
 
 /** @param {{colour: string, share: number}} each */

@@ -29,10 +29,15 @@ export class Side {
     this.#thread = thread;
     this.#look = look;
     this.#strip = new Strip(/** @type {HTMLCanvasElement} */ (root.querySelector("canvas")));
-    this.#figures = (/** @type {string} */ name) => /** @type {HTMLElement} */ (root.querySelector(`[data-figure=${name}]`));
+    const figure = (/** @type {string} */ name) => root.querySelector(`[data-figure=${name}]`);
+    this.#figures = (/** @type {string} */ name) => /** @type {HTMLElement} */ (figure(name));
   }
 
-  /** Looks at each picture, one after the other. Gives a sentence on how the page was meanwhile. @param {Picture[]} pictures */
+  /**
+   * Looks at each picture, one after the other. Gives a sentence on how the page was meanwhile.
+   *
+   * @param {Picture[]} pictures
+   */
   async run(pictures) {
     this.#strip.clear();
     const { value: bytes, smoothness } = await measured(

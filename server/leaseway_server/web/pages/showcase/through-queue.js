@@ -59,7 +59,11 @@ export class ThroughQueue {
     void this.#showFigures(queue);
   }
 
-  /** What was refused may be mended by a token, or by a queue of that name. Without a token one cannot tell which. @param {Error} error */
+  /**
+   * What was refused may be mended by a token, or by a queue of that name. Without a token one cannot tell which.
+   *
+   * @param {Error} error
+   */
   #refused(error) {
     this.#state("refused", error.message);
     this.#fields(true, []);

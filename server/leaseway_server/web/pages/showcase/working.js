@@ -25,7 +25,8 @@ export class Working {
    */
   constructor(url, credentials, tell) {
     this.#tell = tell;
-    this.#worker = new Worker(url, { ...credentials, name: "showcase", concurrency: CONCURRENCY, handler: this.#handler });
+    const options = { name: "showcase", concurrency: CONCURRENCY, handler: this.#handler };
+    this.#worker = new Worker(url, { ...credentials, ...options });
     this.stopped = this.#worker.stopped.finally(() => this.#handler.close());
     this.#on("online", () => this.#say());
     this.#on("offline", () => tell("No connection for now. It comes back by itself."));
