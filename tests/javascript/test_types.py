@@ -36,6 +36,10 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_the_showcase_has_no_fault_in_its_types() -> None:
+    tsc("--project", CLIENT / "tsconfig.pages.json")
+
+
 def test_all_that_is_exported_is_there_and_has_types(published: Path) -> None:
     package = published / "node_modules/leaseway"
     named = [FACTS["types"]]

@@ -173,7 +173,19 @@ GET:/_access.db                                     404    404
 GET:/_pages/../index.html                           404    404
 GET:/_pages/..%2f__init__.py                        404    404
 GET:/_pages/__init__.py                             404    404
-GET:/%5f%70ages/index.js%00                         404    404
+GET:/_pages/dashboard                               404    404
+GET:/_pages/dashboard/                              404    404
+GET:/_pages/dashboard/../__init__.py                404    404
+GET:/_pages//dashboard/index.html                   404    404
+GET:/_client                                        404    404
+GET:/_client/                                       404    404
+GET:/_client/README.md                              404    404
+GET:/_client/package.json                           404    404
+GET:/_client/__init__.py                            404    404
+GET:/_client/../index.js                            404    404
+GET:/_client/..%2f..%2findex.js                     404    404
+GET:/_client/index.js/                              404    404
+GET:/%5f%70ages/dashboard/index.js%00               404    404
 GET:/members.db                                     404    404
 GET:/_health/                                       404    404
 """
@@ -245,6 +257,6 @@ async def test_sockets_of_strange_queues_are_closed_as_of_none(tmp_path: Path) -
 async def test_what_is_open_to_everybody_asks_for_no_token(tmp_path: Path) -> None:
     async with stage(tmp_path, LIMITS + PUBLIC) as on:
         callers = [Caller(), on.cast.callers["alice"]["in the URL"], *on.cast.callers["invalid"].values()]
-        for path in ("/_health", "/_ready", "/", "/_pages/index.js"):
+        for path in ("/_health", "/_ready", "/", "/_pages/dashboard/index.js"):
             answers = {await on.line.ask("GET", path, caller) for caller in callers}
             assert [answer.status for answer in answers] == [200]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import pytest
-from playwright.async_api import ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 # No sandbox, since tests may run as root; and nothing that talks to anybody but the page's server.
@@ -41,6 +41,12 @@ class Tab:
         if message.type in ("error", "warning"):
             self.complaints.append(message.text)
 
+    async def another(self) -> "Tab":
+        """A second tab of the same browser, which shares nothing with this one."""
+        browser = self.page.context.browser
+        assert browser is not None
+        return await _new_tab(browser)
+
 
 @asynccontextmanager
 async def open_tab() -> AsyncIterator[Tab]:
@@ -49,12 +55,16 @@ async def open_tab() -> AsyncIterator[Tab]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         try:
-            tab = Tab(await browser.new_page())
-            tab.page.on("console", tab.on_console)
-            tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
-            yield tab
+            yield await _new_tab(browser)
         finally:
             await browser.close()
+
+
+async def _new_tab(browser: Browser) -> Tab:
+    tab = Tab(await browser.new_page())
+    tab.page.on("console", tab.on_console)
+    tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+    return tab
 
 
 def find_chromium() -> str:

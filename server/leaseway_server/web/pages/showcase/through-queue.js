@@ -1,0 +1,147 @@
+/**
+ * The pictures through the queue `resize`: this page posts them and watches; it, or another tab, works on them.
+ *
+ * Owns the connection to the queue and what is told of it. A token stays in memory and is gone with the page.
+ */
+
+import { NoSuchQueue, Queue, Unauthorized } from "/_client/index.js";
+
+import { element } from "./element.js";
+import { fit } from "./fit.js";
+import { Posted } from "./posted.js";
+import { Working } from "./working.js";
+
+const URL_OF_QUEUE = "/resize";
+/** Characters of an item beside its picture. */
+const ROOM = 1_000;
+
+export class ThroughQueue {
+  #pictures;
+  /** @type {Queue | null} */
+  #queue = null;
+  /** @type {{token?: string}} */
+  #credentials = {};
+  #most = 0;
+  /** @type {Working | null} */
+  #working = null;
+
+  /** @param {import("./pictures.js").Pictures} pictures */
+  constructor(pictures) {
+    this.#pictures = pictures;
+    this.#on("access", "submit", () => this.connect());
+    this.#on("post", "submit", () => this.#post());
+    this.#on("work", "click", () => (this.#working ? this.#working.stop() : this.#work()));
+  }
+
+  /** Asks for the queue with the token that is in the form, and tells what comes of it. */
+  async connect() {
+    this.#queue?.close();
+    this.#state("connecting", "Asking for the queue …");
+    const token = /** @type {HTMLInputElement} */ (element("token")).value;
+    this.#credentials = token ? { token } : {};
+    try {
+      const queue = (this.#queue = new Queue(URL_OF_QUEUE, this.#credentials));
+      const { limits, rights } = await queue.ask("GET", "");
+      this.#most = limits.maxValueBytes - ROOM;
+      this.#opened(queue, rights);
+    } catch (error) {
+      this.#refused(/** @type {Error} */ (error));
+    }
+  }
+
+  /** @param {Queue} queue @param {string[]} rights */
+  #opened(queue, rights) {
+    queue.addEventListener("online", () => this.#state("open", "Connected: changes are shown as they happen."));
+    queue.addEventListener("offline", () => this.#state("lost", "No connection for now. It comes back by itself."));
+    queue.addEventListener("refused", (event) => this.#refused(/** @type {any} */ (event).error));
+    this.#fields(false, rights);
+    element("access").hidden = element("absent").hidden = true;
+    void this.#showFigures(queue);
+  }
+
+  /**
+   * What was refused may be mended by a token, or by a queue of that name. Without a token one cannot tell which.
+   *
+   * @param {Error} error
+   */
+  #refused(error) {
+    this.#state("refused", error.message);
+    this.#fields(true, []);
+    element("access").hidden = false;
+    element("absent").hidden = !(error instanceof NoSuchQueue || error instanceof Unauthorized);
+  }
+
+  /** @param {boolean} closed @param {string[]} rights */
+  #fields(closed, rights) {
+    const disable = (/** @type {string} */ id, /** @type {boolean} */ off) => {
+      /** @type {HTMLFieldSetElement} */ (element(id)).disabled = closed || off;
+    };
+    disable("posting", !rights.includes("post"));
+    disable("working", !rights.includes("work"));
+  }
+
+  /** @param {Queue} queue */
+  async #showFigures(queue) {
+    try {
+      for await (const { counts, workers } of queue.stats()) {
+        const busy = `${counts.pending ?? 0} waiting, ${counts.processing ?? 0} at work, workers: ${workers}.`;
+        element("figures").textContent = workers ? busy : `${busy} Work in this tab, or in another one.`;
+      }
+    } catch {
+      element("figures").textContent = ""; // Not for us to see; or over, and then the state says why.
+    }
+  }
+
+  async #post() {
+    if (!this.#pictures.all.length) throw new Error("Pick pictures first, or draw samples.");
+    await Promise.all(this.#pictures.all.map(({ file }) => this.#postOne(file)));
+  }
+
+  /** @param {File} file */
+  async #postOne(file) {
+    const queue = /** @type {Queue} */ (this.#queue);
+    const width = /** @type {HTMLInputElement} */ (element("width")).valueAsNumber;
+    const format = /** @type {HTMLSelectElement} */ (element("format")).value;
+    const image = await fit(file, this.#most).catch((error) => {
+      throw new Error(`${file.name}: ${error.message}`);
+    });
+    const posted = new Posted(file.name, image);
+    element("posted").prepend(posted.root);
+    try {
+      // With a key a post is said again where the connection dropped, and is in the queue once.
+      const key = crypto.getRandomValues(new Uint32Array(4)).join("-");
+      await posted.follow(await queue.post({ image, format, width }, { key }));
+    } catch (error) {
+      posted.fail(/** @type {Error} */ (error));
+    }
+  }
+
+  async #work() {
+    const tell = (/** @type {string} */ text) => (element("worked").textContent = text);
+    const working = (this.#working = new Working(URL_OF_QUEUE, this.#credentials, tell));
+    element("work").textContent = "Stop working";
+    try {
+      await working.stopped;
+      tell("This tab has stopped working.");
+    } finally {
+      this.#working = null;
+      element("work").textContent = "Work in this tab";
+    }
+  }
+
+  /** @param {string} id @param {string} kind @param {() => Promise<void>} act  what it throws is told */
+  #on(id, kind, act) {
+    element(id).addEventListener(kind, async (event) => {
+      event.preventDefault();
+      element("message").textContent = "";
+      await act().catch((error) => (element("message").textContent = error.message));
+    });
+  }
+
+  /** @param {string} state @param {string} text */
+  #state(state, text) {
+    const line = element("connection");
+    line.dataset.state = state;
+    line.textContent = text;
+  }
+}
