@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import resizing
 from PIL import Image
 from playwright.async_api import FilePayload, Locator, expect
 
 from leaseway import Attempt, Worker
 from support.browser import Tab, open_tab
+from support.examples import load_example
 from support.node import SCRIPTS, find_node
 from support.server import TestServer, open_queue, resize_queue, running_server
 
@@ -101,7 +101,10 @@ async def run(tab: Tab, button: str, last: str) -> None:
     await expect(tab.page.locator("#verdict")).to_contain_text(last)
 
 
-async def test_both_threads_see_what_node_sees_and_a_run_can_be_made_again(browser: Tab, server: TestServer) -> None:
+async def test_both_threads_see_what_node_sees_and_a_run_can_be_made_again(
+    browser: Tab, server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resizing = load_example("resizing", monkeypatch)
     picture = colourful()
     file = as_png(picture)
     size = f"{len(file['buffer']):,}"
