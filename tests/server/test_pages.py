@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from support.server import running_server
+from support.server import open_queue, running_server
 
 PACKAGES = {"/_client/": "leaseway_javascript", "/_pages/": "leaseway_server.web.pages"}
 MEDIA = {
@@ -62,6 +62,15 @@ async def test_what_a_browser_has_already_is_not_sent_again(tmp_path: Path) -> N
         other = await http.get("/_client/client.js", headers={"If-None-Match": first.headers["etag"]})
     assert (first.headers["cache-control"], again.status_code, again.content) == ("no-cache", 304, b"")
     assert other.status_code == 200
+
+
+async def test_a_listed_site_may_import_the_client(tmp_path: Path) -> None:
+    toml = '[server]\nallowed_origins = ["https://app.example.com"]\n' + open_queue()
+    async with running_server(tmp_path, toml) as server, httpx.AsyncClient(base_url=server.base_url) as http:
+        listed = await http.get("/_client/index.js", headers={"Origin": "https://app.example.com"})
+        other = await http.get("/_client/index.js", headers={"Origin": "https://other.example.com"})
+    assert listed.headers["access-control-allow-origin"] == "https://app.example.com"
+    assert "access-control-allow-origin" not in other.headers
 
 
 def test_no_page_carries_the_address_of_anybody_else() -> None:
