@@ -78,6 +78,7 @@ class HandlerJournal:
         if found := _NO_USE.search(line):
             self._no_use.add((found[1], int(found[2])))
             self.counts["leases lost and results refused, by the workers' logs"] += 1
+            self._changed()
         if line.startswith("Traceback"):
             self.promises.violations.append("a worker logged a traceback")
 
@@ -88,11 +89,31 @@ class HandlerJournal:
         self._changed()
 
     def let_go(self, ids: Iterable[str]) -> None:
-        """From now on handlers of these items pass: those that wait, and those that come."""
+        """From now on handlers of these items pass: the newest, and those that come. An older one must be told."""
         for item_id in ids:
             self._free.add(item_id)
-            for run in self.runs(item_id):
-                run.let_go(self._word())
+            if runs := self._runs.get(item_id):
+                runs[max(runs)].let_go(self._word())
+
+    def pass_late(self, ids: Iterable[str]) -> list[Run]:
+        """Lets those pass whose item is another's by now, as the server shows."""
+        late = [run for item_id in ids for run in self.runs(item_id) if run.attempts < self.views[item_id]["attempts"]]
+        for run in late:
+            run.let_go(self._word())
+        return late
+
+    async def know(self, late: Sequence[Run]) -> None:
+        """Waits until the workers of these know that it was for nothing."""
+        ids = [run.id for run in late]
+        await self.until(
+            lambda item_id: all(self._knows(run) for run in late if run.id == item_id),
+            ids,
+            "workers to know that their results came too late",
+        )
+
+    def _knows(self, run: Run) -> bool:
+        """Whether a handler was told that its work is of no use, or else its worker was, or can be told nothing."""
+        return run.killed or run.said == "cancelled" or (run.id, run.attempts) in self._no_use
 
     def killed(self, ids: Iterable[str]) -> None:
         """The worker that runs these is killed now."""
@@ -160,9 +181,7 @@ class HandlerJournal:
     def _judge_no_use(self, run: Run) -> None:
         """A run whose result is not the item's: its handler was told, or its worker was."""
         self.counts["handlers told that their item is gone"] += run.said == "cancelled"
-        refused = run.killed or (run.id, run.attempts) in self._no_use
-        told = run.said == "cancelled" or refused
-        self._hold(told, run.id, f"attempt {run.attempts} {run.said}: its worker believes that it counts (I2)")
+        self._hold(self._knows(run), run.id, f"attempt {run.attempts} {run.said}: its worker believes it counts (I2)")
 
     def _hold(self, promise: bool, item_id: str, broken: str) -> None:
         if not promise:

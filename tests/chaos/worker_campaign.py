@@ -141,6 +141,8 @@ class WorkerCampaign:
             await asyncio.sleep(self._dice.choice([0, LATER_SECONDS]) * self._dice.random())
             async with fault(ids):
                 self.journal.let_go(meanwhile)
+                late = self.journal.pass_late(after)
+            await self.journal.know(late)
             self.journal.let_go(after)
             await self.journal.until(self.journal.ended, ids, f"the end, after: {what}")
         self.journal.counts[f"strikes: {what}"] += 1
