@@ -78,9 +78,9 @@ class HandlerJournal:
         if found := _NO_USE.search(line):
             self._no_use.add((found[1], int(found[2])))
             self.counts["leases lost and results refused, by the workers' logs"] += 1
-            self._changed()
         if line.startswith("Traceback"):
             self.promises.violations.append("a worker logged a traceback")
+        self._changed()
 
     def seen(self, view: dict[str, Any]) -> None:
         """A view."""

@@ -23,6 +23,8 @@ class StruckWorker:
         self.way = way
         self.journal = journal
         self.dice = dice
+        self.connections = 0
+        """How often it has told of one."""
         self._process: Process | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -65,4 +67,5 @@ class StruckWorker:
         """Its log, and that of all that it started, to its end."""
         assert process.stderr is not None
         while line := await process.stderr.readline():
+            self.connections += b"connected to " in line
             self.journal.logged(line.decode())

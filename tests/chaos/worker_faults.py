@@ -48,8 +48,13 @@ async def stopped(worker: StruckWorker, ids: Sequence[str]) -> AsyncIterator[Non
 async def cut_off(worker: StruckWorker, ids: Sequence[str]) -> AsyncIterator[None]:
     """Its connection swallows bytes, in one direction or both; in the end it is reset, or the worker finds out."""
     to_server, to_client = worker.dice.choice([(True, True), (True, False), (False, True)])
+    connections = worker.connections
     worker.way.swallow(to_server=to_server, to_client=to_client)
-    await _given_up(worker, ids)
+    await worker.journal.until(
+        lambda item_id: worker.journal.given_up(item_id) or worker.connections > connections,
+        ids,
+        "the server to give them up, or the worker its connection",
+    )
     yield
     if worker.dice.random() < 0.5:
         worker.way.reset()
