@@ -2,7 +2,7 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint sentences screens bench backlogs campaign-kill campaign-bulk campaign-cuts browser types
+.PHONY: help demo test lint sentences screens bench backlogs campaign-kill campaign-worker campaign-bulk campaign-cuts browser types
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -21,7 +21,7 @@ MEASURED := COVERAGE_PROCESS_START='$(CURDIR)/pyproject.toml' COVERAGE_FILE='$(C
 
 help: ## this list
 	@echo 'make WHAT, where WHAT is one of'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED) ## pictures resized live, a worker killed, the server restarted; ONCE=1 ends after the show
 	@$(RUN)/python clients/examples/demo.py $(if $(filter-out 0,$(ONCE)),--once)
@@ -53,6 +53,9 @@ backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lis
 
 campaign-kill: $(INSTALLED) ## 1,000 times kill -9 of a working server, and what was lost: nothing, or this fails
 	$(RUN)/python tests/chaos/kill_loop.py --rounds 1000 $(ARGS)
+
+campaign-worker: $(INSTALLED) ## 100 times each: workers killed, stopped, cut off, the server restarted; no item lost, or this fails
+	$(RUN)/python tests/chaos/worker_campaign.py --strikes 100 $(ARGS)
 
 campaign-bulk: $(INSTALLED) ## a million lines posted by a command that is killed 5 times: each is there once, or this fails
 	$(RUN)/python tests/chaos/bulk_loop.py $(ARGS)

@@ -1,8 +1,15 @@
-"""A way to a server that can begin to swallow all bytes, as a broken network does: nothing ends, nothing comes."""
+"""A way to a server that can begin to swallow bytes, as a broken network does: nothing ends, nothing comes."""
 
 import asyncio
+import contextlib
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
+
+_NO_LINGER: Final = struct.pack("ii", 1, 0)
+"""What is closed with this is reset."""
 
 
 class Way:
@@ -11,22 +18,37 @@ class Way:
     def __init__(self, host: str, port: int) -> None:
         self._server = (host, port)
         self._good: set[asyncio.StreamWriter] = set()
-        self._sinks: list[asyncio.StreamWriter] = []
+        self._to_server: set[asyncio.StreamWriter] = set()
+        self._to_client: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.url = ""
 
-    def swallow(self) -> None:
-        """Nothing that is sent on a connection of now arrives, in either direction."""
-        self._good.clear()
+    def swallow(self, *, to_server: bool = True, to_client: bool = True) -> None:
+        """Nothing that is sent on a connection of now arrives, in these directions."""
+        if to_server:
+            self._good -= self._to_server
+        if to_client:
+            self._good -= self._to_client
+
+    def reset(self) -> None:
+        """Ends all connections of now with a reset, at both ends."""
+        for sink in self._to_server | self._to_client:
+            with contextlib.suppress(OSError):  # It has ended already.
+                sink.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            sink.transport.abort()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
-        from_server, to_server = await asyncio.open_connection(*self._server)
+        try:
+            from_server, to_server = await asyncio.open_connection(*self._server)
+        except OSError:  # There is no server.
+            writer.close()
+            return
+        self._good |= {to_server, writer}
+        self._to_server.add(to_server)
+        self._to_client.add(writer)
         for source, sink in ((reader, to_server), (from_server, writer)):
-            self._good.add(sink)
-            self._sinks.append(sink)
-            task = asyncio.create_task(self._pass_on(source, sink))
-            self._tasks.add(task)
+            self._tasks.add(asyncio.create_task(self._pass_on(source, sink)))
 
     async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         try:
@@ -42,7 +64,7 @@ class Way:
         """Ends all."""
         for task in self._tasks:
             task.cancel()
-        for sink in self._sinks:
+        for sink in self._to_server | self._to_client:
             sink.transport.abort()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

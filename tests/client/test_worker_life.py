@@ -29,7 +29,7 @@ from leaseway import (
     connection_process,
     transport,
 )
-from leaseway.connection import Outside
+from leaseway.connection import Endpoint, Outside, SocketClosed
 from support.process import server_process
 from support.server import TestServer, open_queue, running_server
 
@@ -343,7 +343,6 @@ async def test_a_network_that_swallows_everything_costs_no_attempt(
 ) -> None:
     monkeypatch.setattr(transport, "PING_EVERY", 0.2)
     monkeypatch.setattr(transport, "PING_WITHIN", 0.2)
-    monkeypatch.setattr(transport, "CLOSE_WITHIN", 0.2)
     pings = '[server]\nping_interval = "200ms"\nping_timeout = "200ms"\n'
     async with running_server(tmp_path, pings + open_queue()) as server, way_to(server.ws_url) as way:
         gate = Gate()
@@ -356,6 +355,37 @@ async def test_a_network_that_swallows_everything_costs_no_attempt(
             gate.go.set()
             assert await job.result(timeout=PATIENCE) == {"attempts": 1}
     assert gate.runs == [(job.id, 1)]
+
+
+@pytest.mark.parametrize("closing", [False, True])
+async def test_a_connection_that_swallows_everything_is_given_up_soon(
+    closing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody answers the goodbye either: what waits for it may come too late to resume its leases."""
+    monkeypatch.setattr(transport, "PING_EVERY", 0.1)
+    monkeypatch.setattr(transport, "PING_WITHIN", 0.1)
+    async with running_server(tmp_path) as server, way_to(server.ws_url) as way:
+        socket = await transport.dial(Endpoint.of(f"{way.url}/demo", "work", None), 1024)
+        way.swallow()
+        began = time.monotonic()
+        if closing:
+            await socket.close()
+        with pytest.raises(SocketClosed):
+            await socket.receive()
+        assert time.monotonic() - began < 3
+
+
+async def test_a_worker_that_stops_does_not_say_that_it_waits_for_items(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "leaseway")
+    async with demo(tmp_path) as (url, queue):
+        worker = Worker(url)
+        worker.handler(lambda item, job: item)
+        async with worker:
+            assert await (await queue.post(1)).result(timeout=PATIENCE) == 1
+    assert "stopped" in caplog.messages
+    assert not [message for message in caplog.messages if "nothing to do" in message]
 
 
 @pytest.mark.protocol("6.12")

@@ -15,7 +15,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from leaseway.connection import Endpoint, SocketClosed
 
 OPEN_WITHIN = 10.0
-CLOSE_WITHIN = 5.0
+#: For the goodbye, seconds. A server that is there answers at once, and one that is gone is waited for in vain, also
+#: after a ping that it left without an answer.
+CLOSE_WITHIN = 1.0
 #: A server that answers no ping for so long is gone, whatever the system's TCP believes (seconds).
 PING_EVERY = 15.0
 PING_WITHIN = 10.0

@@ -263,7 +263,7 @@ class WorkerState(Mailbox[Event]):
             if not (self._claims or self._running):
                 self.events.append(Drained())
             return
-        if not self._running and not self._idle_told:
+        if not (self._running or self._idle_told or self._draining):
             self._idle_told = True
             logger.info("nothing to do: waiting for items")
         self._claim_free_slots(now)
