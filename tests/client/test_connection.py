@@ -67,13 +67,20 @@ def test_a_queues_url_becomes_a_sockets(url: str, connects_to: str) -> None:
         "ftp://127.0.0.1/resize",
         "ws://127.0.0.1:8787",
         "ws:///resize",
+        "ws://a..b/resize",
+        "ws://127.0.0.1:port/resize",
+        "ws://127.0.0.1:99999/resize",
+        "ws://127.0.0.1:0/resize",
+        "ws://[::1/resize",
+        "ws://no host/resize",
+        "ws://127.0.0.1/no queue",
         f"ws://127.0.0.1/resize?token={CANARY}",
         f"ws://{CANARY}@127.0.0.1/resize",
         f"ws://127.0.0.1/resize#{CANARY}",
     ],
 )
 def test_a_url_that_is_no_queues_is_refused_and_not_repeated(url: str) -> None:
-    with pytest.raises(ValueError, match="a queue's URL") as refused:
+    with pytest.raises(ValueError, match="a queue's address") as refused:
         Endpoint.of(url, "work", None)
     assert CANARY not in str(refused.value)
 

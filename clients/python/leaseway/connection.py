@@ -15,8 +15,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Generic, Never, Protocol
-from urllib.parse import urlsplit
 
+from leaseway.address import check_token, parted
 from leaseway.errors import AccessRefused, Forbidden, NoSuchQueue, Unauthorized
 from leaseway.protocol import DEFAULT_MAX_BYTES, E, Message, Session, Silent, decode, flatten
 
@@ -64,14 +64,9 @@ class Endpoint:
     @classmethod
     def of(cls, url: str, socket: str, token: str | None) -> Endpoint:
         """`ws(s)://` or `http(s)://` host/queue, with the socket's name appended. Raises `ValueError`."""
-        parts = urlsplit(url)
-        scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
-        if scheme not in ("ws", "wss") or not parts.hostname or not parts.path.strip("/"):
-            raise ValueError("a queue's URL is ws://host/queue, or the same with wss, http or https")
-        if parts.query or parts.fragment or parts.username or parts.password:
-            raise ValueError("a queue's URL holds no query, fragment or user: pass the token as token=")
-        if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
-            raise ValueError("a token is printable ASCII without spaces")
+        parts = parted(url)
+        check_token(token)
+        scheme = {"http": "ws", "https": "wss"}[parts.scheme]
         return cls(f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}/{socket}", token)
 
 

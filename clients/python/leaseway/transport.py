@@ -12,6 +12,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from leaseway.address import proxy_to
 from leaseway.connection import Endpoint, SocketClosed
 
 OPEN_WITHIN = 10.0
@@ -64,6 +65,10 @@ class WebSocket:
 
 async def dial(endpoint: Endpoint, max_bytes: int) -> WebSocket:
     """Opens a WebSocket with the token as a bearer. Raises `SocketClosed` for whatever hinders it."""
+    try:
+        proxy = proxy_to(endpoint.url)
+    except ValueError as no_proxy:
+        raise SocketClosed(1006, str(no_proxy)) from None
     headers: dict[str, Any] = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
     try:
         connection = await _Direct(
@@ -75,6 +80,7 @@ async def dial(endpoint: Endpoint, max_bytes: int) -> WebSocket:
             close_timeout=CLOSE_WITHIN,
             ping_interval=PING_EVERY,
             ping_timeout=PING_WITHIN,
+            proxy=proxy.geturl() if proxy else None,
             logger=_Quiet(logging.getLogger("leaseway.websocket"), None),
         )
     except InvalidStatus as refused:
