@@ -31,6 +31,12 @@ def test_lines_are_bodies_of_posts_and_empty_ones_are_nothing() -> None:
     assert {json.loads(line.body)["priority"] for line in lines} == {5}
 
 
+def test_a_byte_order_mark_says_nothing_and_changes_no_key() -> None:
+    assert keys_of("\ufeff1\r\n2") == keys_of("1\n2")
+    assert [line.body for line in read("\ufeff")] == []
+    assert [bool(line.fault) for line in read("1\n\ufeff2")] == [False, True], "in the midst it is a fault"
+
+
 def test_a_key_is_by_what_the_line_says_and_how_often_that_was_there() -> None:
     first = keys_of('1\n1\n2\n{"a":1}\n')
     assert len(set(first)) == 4

@@ -42,6 +42,9 @@ esac
 """
 
 
+WITHOUT_DESCRIPTORS = ("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh")
+
+
 @asynccontextmanager
 async def demo(folder: Path, **keys: str) -> AsyncIterator[Commands]:
     async with running_server(folder, open_queue(**keys), users={"box": []}) as server:
@@ -139,6 +142,17 @@ async def test_what_cannot_be_started_goes_back_at_no_charge(tmp_path: Path) -> 
         view = await ask(there.url, "GET", f"items/{item_id}")
         assert (view["status"], view["failures"], view["losses"]) == ("pending", 0, 0)
         assert f"cannot start {tmp_path}/program: No such file or directory" in told.err
+
+
+async def test_a_worker_without_standard_descriptors_gives_its_programs_theirs(tmp_path: Path) -> None:
+    async with demo(tmp_path) as there:
+        item_id = await post(there, {"a": 1})
+        text = "#!/bin/sh\nls -l /proc/self/fd/3 >&2 || exit 65\necho '{\"percent\": 7}' >&3\ncat\n"
+        words = ("work", "--json", "--drain", "--exec", script(tmp_path, text))
+        async with there.start(*words, through=WITHOUT_DESCRIPTORS) as running:
+            assert await asyncio.wait_for(running.process.wait(), PATIENCE) == 0
+        view = await ask(there.url, "GET", f"items/{item_id}")
+        assert (view["status"], view["result"], view["progress"]) == ("finished", {"a": 1}, {"percent": 7})
 
 
 async def test_an_output_that_nobody_reads_costs_no_item(tmp_path: Path) -> None:
@@ -306,6 +320,7 @@ async def test_a_worker_waits_for_its_server_and_a_cron_job_does_not() -> None:
         (["--exec", "{folder}/bare"], "has no first line that says what runs it, as #!/bin/sh"),
         (["--exec", ""], "--exec is empty: which program?"),
         (["--exec", "sh -c '"], "--exec cannot be read: No closing quotation"),
+        (["--exec", "true", "--criteria", '{{"a": Infinity}}'], "it cannot be sent as it is: a number is not finite"),
         (["--exec", "true", "--criteria", "[1]"], "it must be a JSON object"),
         (["--exec", "true", "--permanent-exit", "0"], "exit statuses are numbers from 1 to 255"),
         (["--exec", "true", "--permanent-exit", "x"], "exit statuses are numbers from 1 to 255"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict
 import orjson
 
 from leaseway.errors import JsonObject, Rejected
-from leaseway.protocol import Message, encode
+from leaseway.protocol import MAX_MS, Message, encode
 from leaseway.shapes import to_json
 
 if TYPE_CHECKING:  # Only type checkers know defaults of type variables before Python 3.13.
@@ -28,7 +28,7 @@ else:
 
 AROUND: Final = 200
 """Bytes of a message that are left for what is around its bodies."""
-LONGEST: Final = (2**53 - 1) / 1000
+LONGEST: Final = MAX_MS / 1000
 """Seconds (§5)."""
 LATEST: Final = 1e11
 """Seconds since the epoch, in the year 5138: what is later was meant as milliseconds."""

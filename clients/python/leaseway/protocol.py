@@ -24,6 +24,8 @@ TERMINAL = frozenset({"finished", "failed", "dead", "cancelled", "expired"})
 #: Codes of `error` that pass by themselves: the same message is good later (§4).
 PASSING = frozenset({"unavailable", "limit"})
 
+#: The longest duration, milliseconds (§5).
+MAX_MS = 2**53 - 1
 #: Messages in one batch (§4).
 MAX_BATCH = 1_000
 

@@ -13,7 +13,7 @@ from typing import IO, Any, Final, Protocol
 
 import orjson
 
-from leaseway.cli.given import post_body
+from leaseway.cli.given import BOM, post_body
 
 SLICE_BYTES: Final = 512 * 1024
 """What one request carries at most, but for a single line: below what proxies usually let through."""
@@ -78,6 +78,8 @@ class Line:
 def posts(stream: IO[bytes], keys: Keys, options: dict[str, Any], max_bytes: int) -> Iterator[Line]:
     """The lines of a stream but the empty ones; one of more than `max_bytes` is not kept in memory."""
     for number, text in enumerate(_lines(stream, max_bytes), 1):
+        if number == 1 and text is not None:
+            text = text.removeprefix(BOM)
         if text is None:
             yield Line(number, b"", f"it has more than {max_bytes:,} bytes, which is all that the server takes")
         elif text := text.strip():

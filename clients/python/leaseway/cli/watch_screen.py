@@ -187,13 +187,14 @@ def _progress() -> Progress:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
+    terminal = console()
     return Progress(
-        SpinnerColumn(),
+        SpinnerColumn("line" if terminal.options.ascii_only else "dots"),
         TextColumn("{task.description}", markup=False),
         TextColumn("{task.fields[state]}"),
         BarColumn(20),
         TimeElapsedColumn(),
         TextColumn("{task.fields[note]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
-        console=console(),
+        console=terminal,
         transient=True,
     )
