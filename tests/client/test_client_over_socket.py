@@ -312,6 +312,18 @@ async def test_entering_ends_where_nobody_answers() -> None:
             pass
 
 
+async def test_entering_again_connects_again() -> None:
+    async with peer() as server:
+        client = Client(server.url, open_timeout=0.05, outside=Outside(chance=lambda: 1.0))
+        opening = asyncio.create_task(client.__aenter__())
+        await (await server.accept()).greet()
+        await opening
+        await client.__aexit__(None, None, None)
+    with pytest.raises(ConnectionLost, match="no connection within"):
+        async with client:
+            pass
+
+
 async def test_a_client_that_is_not_open_says_so() -> None:
     client = Client("ws://127.0.0.1:1/resize")
     with pytest.raises(ConnectionLost, match="not open"):

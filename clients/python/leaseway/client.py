@@ -84,6 +84,7 @@ class Client(Generic[Item, Result]):
     async def __aenter__(self) -> Self:
         """Connects."""
         self._following.trouble = None
+        self._link.opened.clear()  # It may have been entered before.
         self._connection = asyncio.create_task(self._link.run(), name="leaseway-connection")
         self._connection.add_done_callback(self._closed)
         try:

@@ -18,7 +18,7 @@ from typing import Generic, Never, Protocol
 
 from leaseway.address import check_token, parted
 from leaseway.errors import AccessRefused, Forbidden, NoSuchQueue, Unauthorized
-from leaseway.protocol import DEFAULT_MAX_BYTES, E, Message, Session, Silent, decode, flatten
+from leaseway.protocol import DEFAULT_MAX_BYTES, PASSING, E, Message, Session, Silent, decode, flatten, rejected
 
 logger = logging.getLogger("leaseway")
 
@@ -219,6 +219,8 @@ async def _greet(socket: Socket, hello: bytes) -> Message:
             answer = flatten(await _hear(socket))[0]
     except TimeoutError:
         raise SocketClosed(1006, f"no hello within {HELLO_WITHIN:.0f} s") from None
+    if answer.get("type") == "error" and answer.get("code") not in PASSING:
+        raise rejected(answer)  # It would be no better the next time.
     if answer.get("type") != "hello":
         raise SocketClosed(1002, f"an answer of type {answer.get('type')!r} to hello")
     return answer
