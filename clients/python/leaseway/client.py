@@ -229,8 +229,7 @@ class Client(Generic[Item, Result]):
                 case Changed(watched):
                     self._following.changed(watched)
                 case NotWatched(watched, error):
-                    unknown = UnknownItem(f"the server does not know the item {watched.id}")
-                    self._following.fail(watched, error or unknown)
+                    self._following.fail(watched, error or UnknownItem(watched.id))
                 case Posted(ref, items):
                     self._answer(ref, items)
                 case PostRefused(ref, error):

@@ -57,6 +57,7 @@ class Screen:
     def miss(self, item_id: str, why: str) -> None:
         """An item is not there."""
         self.open.pop(item_id, None)
+        self.all_finished = False
         self.say(f"{item_id}: {why}")
 
     def say(self, text: str) -> None:
