@@ -216,6 +216,29 @@ async def test_a_refused_handshake_is_told_as_a_close_code(status: int, code: in
         assert asked == ["/resize/work"]
 
 
+@pytest.mark.parametrize(
+    ("scheme", "told"),
+    [
+        ("ws", "did not receive a valid HTTP response"),
+        ("wss", "it does not speak TLS; is the address to begin with http:// instead?"),
+    ],
+)
+async def test_what_hinders_a_socket_is_told_in_plain_words(scheme: str, told: str) -> None:
+    async def rubbish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"SSH-2.0-rubbish\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(rubbish, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(SocketClosed) as closed:
+            await dial(Endpoint(f"{scheme}://127.0.0.1:{port}/resize/work", None), 1000)
+    assert str(closed.value) == told
+    with pytest.raises(SocketClosed) as closed:
+        await dial(Endpoint(f"{scheme}://127.0.0.1:{port}/resize/work", None), 1000)
+    assert str(closed.value) == "nobody listens there"
+
+
 async def test_a_server_that_is_not_there_is_tried_again() -> None:
     pauses = Pauses()
     tried = asyncio.Event()

@@ -34,10 +34,10 @@ HELLO_WITHIN = 10.0
 
 
 class SocketClosed(Exception):
-    """A socket ended or never came about. `code` is its close code, 1006 where none was told."""
+    """A socket ended or never came about. `code` is its close code, or 1006 where none was told but the reason."""
 
     def __init__(self, code: int, reason: str) -> None:
-        super().__init__(f"{code} {reason}".strip())
+        super().__init__(reason if code == 1006 and reason else f"{code} {reason}".strip())
         self.code = code
 
 

@@ -138,7 +138,7 @@ class Remote:
 
     def _hindered(self, error: Exception) -> str:
         way = " through the proxy that the environment names" if proxy_to(self.site) else ""
-        return f"cannot reach {self.site}{way}: {_hindrance(error, heard=self._heard)}"
+        return f"cannot reach {self.site}{way}: {hindrance(error, TIMEOUT, heard=self._heard)}"
 
     def _no_answer(self, status: int, value: dict[str, Json]) -> ConnectionLost | Refusal:
         if 300 <= status < 400:
@@ -202,19 +202,19 @@ def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {b64encode(told).decode()}"}
 
 
-def _hindrance(error: Exception, *, heard: bool) -> str:
-    """In words. `heard` is whether it has answered before, and so does speak HTTP."""
+def hindrance(error: Exception, within: float, *, heard: bool = False) -> str:
+    """Why nobody answered, in words; `within` so many seconds. `heard`: it did before, and so does speak HTTP."""
     from http.client import HTTPException
 
     match error:
         case ConnectionError() if heard and not isinstance(error, ConnectionRefusedError):
             return "the connection was lost"
         case TimeoutError():
-            return f"no answer within {TIMEOUT:.0f} s"
+            return f"no answer within {within:.0f} s"
         case ConnectionRefusedError():
             return "nobody listens there"
         case ssl.SSLCertVerificationError():
-            return f"its certificate is not trusted: {error.verify_message}"
+            return f"its certificate is not trusted: {error.verify_message} (SSL_CERT_FILE names others to trust)"
         case ssl.SSLError():
             return "it does not speak TLS; is the address to begin with http:// instead?"
         case HTTPException():

@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 
 from leaseway.address import proxy_to
 from leaseway.connection import Endpoint, SocketClosed
+from leaseway.http import hindrance
 
 OPEN_WITHIN = 10.0
 CLOSE_WITHIN = 5.0
@@ -87,7 +88,7 @@ async def dial(endpoint: Endpoint, max_bytes: int) -> WebSocket:
         status = refused.response.status_code
         raise SocketClosed(REFUSALS.get(status, 1006), f"HTTP {status}") from None
     except (OSError, WebSocketException) as error:
-        raise SocketClosed(1006, f"{type(error).__name__}: {error}") from None
+        raise SocketClosed(1006, hindrance(error, OPEN_WITHIN)) from None
     return WebSocket(connection)
 
 
