@@ -34,7 +34,11 @@ case $item in
   '"is wrong too"') exit 7 ;;
   '"has no luck"') echo "no space left" >&2; exit 1 ;;
   '"dies"') echo "it hurts" >&2; kill -SEGV $$ ;;
+  '"dies in real time"') echo "it hurts" >&2; kill -40 $$ ;;
   '"talks"') echo hello there ;;
+  '"is deep"') yes '[' | head -n 100000 ;;
+  '"is no number"') echo '{"a": NaN}' ;;
+  '"is too large a number"') echo 18446744073709551616 ;;
   '"talks much"') yes | head -c 20000000 ;;
   '"reports rubbish"') echo rubbish >&3; echo '{"percent": 50}' >&3; echo 1 ;;
   '"leaves something"') sleep 1000 & echo 1 ;;
@@ -80,7 +84,11 @@ ENDS: dict[str, tuple[str, Any, Any]] = {
     "is wrong too": ("failed", None, {"code": "exit-7"}),
     "has no luck": ("dead", None, {"message": "no space left"}),
     "dies": ("dead", None, {"message": "killed by SIGSEGV; the last that it said: it hurts"}),
+    "dies in real time": ("dead", None, {"message": "killed by signal 40; the last that it said: it hurts"}),
     "talks": ("failed", None, {"code": "bad-json"}),
+    "is deep": ("failed", None, {"code": "bad-json"}),
+    "is no number": ("failed", None, {"code": "bad-json"}),
+    "is too large a number": ("failed", None, {"code": "bad-json"}),
     "talks much": ("failed", None, {"code": "too-large"}),
     "reports rubbish": ("finished", 1, None),
     "leaves something": ("finished", 1, None),
@@ -107,7 +115,7 @@ async def test_what_a_program_says_is_what_becomes_of_its_item(tmp_path: Path) -
         ends = {one["id"]: one["end"] for one in map(json.loads, told.out.splitlines())}
         by_status = {"finished": "result", "failed": "failed", "dead": "retry"}
         assert ends == {ids[item]: by_status[status] for item, (status, _, _) in ENDS.items()}
-        assert told.err.endswith("results: 6, failed for good: 4, to be tried again: 2\n")
+        assert told.err.endswith("results: 6, failed for good: 7, to be tried again: 3\n")
 
 
 async def test_the_next_attempt_gets_the_last_record_of_the_one_before(tmp_path: Path) -> None:
