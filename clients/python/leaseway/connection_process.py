@@ -137,8 +137,10 @@ class InProcess:
     def _begin(self) -> bytes:
         """The first frame; the token travels here, and stands in no list of processes."""
         terms = self._terms
+        held = [_facts(number, lease) for number, lease in self._held.items()]
         return frame(
             "begin",
+            orjson.dumps(held),
             worker=os.getpid(),
             level=logger.getEffectiveLevel(),
             terms={
@@ -152,7 +154,6 @@ class InProcess:
             },
             draining=self._draining,
             first_number=self._first_number,
-            held=[_facts(number, lease) for number, lease in self._held.items()],
         )
 
     async def _listen(self) -> str:

@@ -11,7 +11,7 @@ import click
 
 from leaseway.cli.options import print_json
 from leaseway.cli.remote import printable
-from leaseway.cli.tables import STYLES, span
+from leaseway.cli.tables import STYLES, percent, span
 from leaseway.cli.terminal import console, on_live_terminal
 from leaseway.protocol import View
 
@@ -156,12 +156,6 @@ def note(view: View) -> str:
     notes += [view.worker] if view.status == "processing" and view.worker else []
     notes += [str(view.error.get("message", ""))] if view.error else []
     return "; ".join(notes)
-
-
-def percent(progress: Any) -> float | None:
-    """A progress record is whatever the queue's schema says. Where it has a number `percent`, it means that."""
-    found = progress.get("percent") if isinstance(progress, dict) else None
-    return found if isinstance(found, int | float) else None
 
 
 def _far(progress: Any) -> str:
