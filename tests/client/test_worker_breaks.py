@@ -273,7 +273,7 @@ def test_a_name_that_the_protocol_does_not_allow_is_refused(name: str) -> None:
         ({"grace": -1}, "grace is a number of seconds, 0 or more, and not -1"),
         ({"grace": math.nan}, "grace is a number of seconds"),
         ({"cancel_grace": math.inf}, "cancel_grace is a number of seconds"),
-        ({"grace": "30s"}, "str"),
+        ({"grace": "30s"}, "grace is a number of seconds, 0 or more, and not '30s'"),
         ({"labels": ["gpu"]}, "labels are an object"),
         ({"executor": "threads"}, "executor"),
     ],

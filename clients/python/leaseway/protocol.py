@@ -111,6 +111,20 @@ def encode_value(value: Any) -> bytes:
     return data
 
 
+def is_number(value: Any, most: float) -> bool:
+    """Whether it is a number from 0 to `most`, whatever it is."""
+    try:
+        return bool(0 <= value <= most)
+    except TypeError:
+        return False
+
+
+def check_seconds(name: str, seconds: Any) -> None:
+    """Raises `ValueError` for what is no length of time (§5); `name` is what the caller calls it."""
+    if not is_number(seconds, MAX_MS / 1000):
+        raise ValueError(f"{name} is a number of seconds, 0 or more, and not {seconds!r}")
+
+
 def batched(messages: deque[bytes], max_bytes: int) -> bytes:
     """Takes the first messages off, as many as one frame may hold: one as it is, several as a `batch` (§4)."""
     taken = [messages.popleft()]

@@ -12,7 +12,6 @@ import contextlib
 import inspect
 import itertools
 import logging
-import math
 import operator
 import os
 import secrets
@@ -29,7 +28,7 @@ from leaseway.errors import LeaseLost
 from leaseway.handlers import Handler, InLoop, InThreads, Place, is_async, raised
 from leaseway.leases import Answered, Drained, Event, Lease, Quiet, Start, Stop
 from leaseway.outcome import Outcome, fault
-from leaseway.protocol import Message, encode
+from leaseway.protocol import Message, check_seconds, encode
 from leaseway.signals import at_first_signal
 
 logger = logging.getLogger("leaseway")
@@ -110,9 +109,8 @@ class Worker:
     ) -> None:
         if operator.index(concurrency) < 1:
             raise ValueError("concurrency is 1 or more")
-        for what, seconds in (("grace", grace), ("cancel_grace", cancel_grace)):
-            if not (0 <= seconds < math.inf):
-                raise ValueError(f"{what} is a number of seconds, 0 or more, and not {seconds!r}")
+        check_seconds("grace", grace)
+        check_seconds("cancel_grace", cancel_grace)
         if executor not in (None, "thread", "process"):
             raise ValueError("executor is 'thread', 'process' or None")
         self.name = _own_name(name or socket.gethostname())
