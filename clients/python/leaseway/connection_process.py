@@ -26,7 +26,7 @@ from leaseway.errors import LeasewayError
 from leaseway.frames import LINE_BYTES, Header, error_heard, frame, heard
 from leaseway.leases import Answered, Drained, Event, Lease, Quiet, Renewed, Settled, Start, Stop
 from leaseway.outcome import Outcome
-from leaseway.signals import signals_held
+from leaseway.signals import how_ended, signals_held
 
 logger = logging.getLogger("leaseway")
 
@@ -282,7 +282,7 @@ class _Process:
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
-        return f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"
+        return how_ended(status)
 
 
 def _facts(number: int, lease: Lease) -> dict[str, Any]:

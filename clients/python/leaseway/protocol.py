@@ -95,7 +95,10 @@ def encode(message: Message, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
     """One text frame. Raises `Rejected` for what JSON cannot keep and for what the server would not read."""
     data = encode_value(message)
     if len(data) > max_bytes:
-        raise Rejected("too-large", [{"path": "", "message": f"{len(data)} bytes, {max_bytes} are allowed"}])
+        raise Rejected(
+            "too-large",
+            [{"path": "", "message": f"the message has {len(data)} bytes, and at most {max_bytes} are taken"}],
+        )
     return data
 
 
