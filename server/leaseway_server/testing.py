@@ -79,7 +79,7 @@ class Served:
         self._loop = uvloop.new_event_loop()
         self._ended: Future[int] = Future()
         self._thread = threading.Thread(target=self._serve, name="leaseway-server", daemon=True)
-        self.clock = ServedClock(self._moving, lambda ms: self._do(self._advance(ms)))
+        self.clock = ServedClock(self._moving, self._advance_there)
 
     def url(self, queue: str) -> str:
         """The address of a queue, for clients and workers. Raises `ValueError` where there is none of that name."""
@@ -98,6 +98,7 @@ class Served:
 
         Raises `ValueError` for what is no name of a user, no queue here or no right.
         """
+        self._check_serving()
         if not is_name(user):
             raise ValueError("a user's name has 1 to 200 characters that can be printed")
         queues = None if queues is None else frozenset(queues)
@@ -138,10 +139,15 @@ class Served:
             except BaseException as error:  # noqa: BLE001  It is raised again where the server was started.
                 self._ended.set_exception(error)
 
-    def _do(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def _check_serving(self) -> None:
+        if self._ended.done():
+            raise RuntimeError("the server has stopped: it serves within its `with`")
 
     # ── The clock ──
+
+    def _advance_there(self, ms: int) -> None:
+        self._check_serving()
+        asyncio.run_coroutine_threadsafe(self._advance(ms), self._loop).result()
 
     async def _advance(self, ms: int) -> None:
         """The server takes a jump for a pause of its own process: for `ping_timeout` from then on it leaves live

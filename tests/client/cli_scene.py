@@ -86,16 +86,13 @@ class Commands:
         self.token = token
 
     @asynccontextmanager
-    async def start(self, *words: str, **environment: str) -> AsyncIterator[Running]:
-        """A command; what is left of it at the end is killed."""
+    async def start(self, *words: str, through: tuple[str, ...] = (), **environment: str) -> AsyncIterator[Running]:
+        """A command, by way of another one where that is said; what is left of it at the end is killed."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LEASEWAY_")}
         given = {"LEASEWAY_URL": self.url, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         given |= {"LEASEWAY_TOKEN": self.token} if self.token else {}
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            COMMAND,
-            *words,
+            *(*through, sys.executable, "-c", COMMAND, *words),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,

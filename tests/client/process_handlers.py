@@ -55,6 +55,13 @@ HOW: dict[Any, Callable[[], Any]] = {
 }
 
 
+def forks(_item: Any, _job: Any) -> Any:
+    """Its fork comes out of it too, if it can; the status with which that ended."""
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return "the fork"
+
+
 def posts_nonsense(_item: Any, job: ThreadAttempt) -> Any:
     """Is told what was wrong with it."""
     told = []

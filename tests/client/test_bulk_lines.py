@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
+import click
 import pytest
 
 from leaseway.cli import bulk_lines
@@ -31,6 +32,12 @@ def test_lines_are_bodies_of_posts_and_empty_ones_are_nothing() -> None:
     assert {json.loads(line.body)["priority"] for line in lines} == {5}
 
 
+def test_a_byte_order_mark_says_nothing_and_changes_no_key() -> None:
+    assert keys_of("\ufeff1\r\n2") == keys_of("1\n2")
+    assert [line.body for line in read("\ufeff")] == []
+    assert [bool(line.fault) for line in read("1\n\ufeff2")] == [False, True], "in the midst it is a fault"
+
+
 def test_a_key_is_by_what_the_line_says_and_how_often_that_was_there() -> None:
     first = keys_of('1\n1\n2\n{"a":1}\n')
     assert len(set(first)) == 4
@@ -38,6 +45,13 @@ def test_a_key_is_by_what_the_line_says_and_how_often_that_was_there() -> None:
     assert keys_of('3\n2\n1\n\n{"a":1}\n1') == [keys_of("3")[0], first[2], first[0], first[3], first[1]]
     assert not set(keys_of('1\n1\n2\n{"a":1}', run="monday")) & set(first)
     assert all(len(key) <= 200 for key in first)
+
+
+def test_a_full_disk_is_told_and_what_to_do() -> None:
+    keys = ContentKeys("")
+    keys._seen.execute("PRAGMA max_page_count = 3")
+    with pytest.raises(click.ClickException, match=r"disk is full; SQLITE_TMPDIR can name a folder with more room"):
+        read("\n".join(map(str, range(1_000))), keys)
 
 
 def test_a_member_is_the_key_where_it_is_said_so() -> None:

@@ -502,7 +502,10 @@ def answer_once(listener: socket.socket, says: bytes) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ssl.SSLCertVerificationError(1, "x"), "its certificate is not trusted: self-signed"),
+        (
+            ssl.SSLCertVerificationError(1, "x"),
+            "its certificate is not trusted: self-signed (SSL_CERT_FILE names others to trust)",
+        ),
         (OSError(113, "No route to host"), "No route to host"),
         (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
         (OSError(), "OSError"),

@@ -46,7 +46,7 @@ async def test_one_item_is_posted_as_it_was_written_and_its_id_is_printed(tmp_pa
         assert view["expiresAt"] - view["postedAt"] == 86_400_000
         assert view["dueAt"] - view["postedAt"] == 3_600_000
         assert await item_of(there, view["id"]) == {"n": 1.5, "big": 12345678901234567890}
-        piped = await there.run("post", there.url, "-", "--json", given=' "x" ')
+        piped = await there.run("post", there.url, "-", "--json", given='\ufeff "x" ')
         assert await item_of(there, json.loads(piped.out)["id"]) == "x"
         text = await there.run("post", '"http://x/demo"')
         assert await item_of(there, text.out.strip()) == "http://x/demo"
@@ -275,9 +275,15 @@ async def resize(tmp_path: Path) -> AsyncIterator[TestServer]:
         (["-"], "what stands on the standard input is not JSON"),
         (["demo", "1"], "one queue is wanted"),
         (["1", "--delay", "soon"], "'soon' is no length of time; say it as 90s, 5m, 1.5h or 7d"),
+        (["1", "--delay", "9" * 20 + "d"], "it is longer than any time that can be said"),
+        (["1", "--ttl", "9" * 400 + "d"], "it is longer than any time that can be said"),
         (["1", "--priority", "101"], "101 is not in the range -100<=x<=100"),
         (["1", "--meta", "[]"], "it must be a JSON object"),
         (["1", "--meta", "{"], "it is not JSON"),
+        (["1", "--meta", '{"a": NaN}'], "it cannot be sent as it is: a number is not finite"),
+        (["1", "--meta", '{"a": 18446744073709551616}'], "it cannot be sent as it is: Integer exceeds 64-bit range"),
+        (["1", "--meta", '{"a": "\udcff"}'], "it cannot be sent as it is: str is not valid UTF-8"),
+        (["1", "--meta", "[" * 100_000], "it is not JSON"),
         (["1", "--keep-going"], "are for --bulk"),
         (["--bulk", "-", "--watch"], "--watch is for a single item"),
         (["--bulk", "-", "--key", "k"], "--key is for a single item"),

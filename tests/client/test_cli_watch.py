@@ -7,7 +7,7 @@ import pty
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from client.cli_scene import COMMAND, PATIENCE, Commands, ask, watched
+from leaseway import watch_state
+from leaseway.cli.watch import _follow as follow_open
 from leaseway.cli.watch_screen import Screen, TerminalScreen, note
 from leaseway.protocol import View
 from support.server import open_queue, running_server
@@ -65,6 +67,36 @@ async def test_it_ends_when_all_have_ended_and_says_how(tmp_path: Path) -> None:
         assert (await there.run("watch", first, second)).status == 1
         states = (await there.run("watch", first, third, "--json")).out.splitlines()
         assert [json.loads(state)["status"] for state in states] == ["finished", "failed"]
+
+
+class Noticing(Screen):
+    """Notices when an item is not there."""
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        super().__init__(ids)
+        self.missed = asyncio.Event()
+
+    def miss(self, item_id: str, why: str) -> None:
+        super().miss(item_id, why)
+        self.missed.set()
+
+
+async def test_what_was_deleted_meanwhile_is_told_and_the_others_are_watched_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(watch_state, "ANSWER_WITHIN", 0.1)
+    async with demo(tmp_path) as there:
+        item_id = await post(there, 1)
+        screen = Noticing([NOBODY, item_id])
+        following = asyncio.create_task(follow_open(there.url, None, screen))
+        await asyncio.wait_for(screen.missed.wait(), PATIENCE)
+        await finish(there)
+        await asyncio.wait_for(following, PATIENCE)
+    told = capsys.readouterr()
+    assert told.err == f"{NOBODY}: there is no such item any more\n"
+    assert told.out.splitlines()[-1].startswith(f"{item_id}  finished")
+    assert not screen.open
+    assert not screen.all_finished
 
 
 async def test_ctrl_c_says_what_has_not_ended(tmp_path: Path) -> None:

@@ -34,12 +34,19 @@ case $item in
   '"is wrong too"') exit 7 ;;
   '"has no luck"') echo "no space left" >&2; exit 1 ;;
   '"dies"') echo "it hurts" >&2; kill -SEGV $$ ;;
+  '"dies in real time"') echo "it hurts" >&2; kill -40 $$ ;;
   '"talks"') echo hello there ;;
+  '"is deep"') yes '[' | head -n 100000 ;;
+  '"is no number"') echo '{"a": NaN}' ;;
+  '"is too large a number"') echo 18446744073709551616 ;;
   '"talks much"') yes | head -c 20000000 ;;
   '"reports rubbish"') echo rubbish >&3; echo '{"percent": 50}' >&3; echo 1 ;;
   '"leaves something"') sleep 1000 & echo 1 ;;
 esac
 """
+
+
+WITHOUT_DESCRIPTORS = ("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh")
 
 
 @asynccontextmanager
@@ -77,7 +84,11 @@ ENDS: dict[str, tuple[str, Any, Any]] = {
     "is wrong too": ("failed", None, {"code": "exit-7"}),
     "has no luck": ("dead", None, {"message": "no space left"}),
     "dies": ("dead", None, {"message": "killed by SIGSEGV; the last that it said: it hurts"}),
+    "dies in real time": ("dead", None, {"message": "killed by signal 40; the last that it said: it hurts"}),
     "talks": ("failed", None, {"code": "bad-json"}),
+    "is deep": ("failed", None, {"code": "bad-json"}),
+    "is no number": ("failed", None, {"code": "bad-json"}),
+    "is too large a number": ("failed", None, {"code": "bad-json"}),
     "talks much": ("failed", None, {"code": "too-large"}),
     "reports rubbish": ("finished", 1, None),
     "leaves something": ("finished", 1, None),
@@ -104,7 +115,7 @@ async def test_what_a_program_says_is_what_becomes_of_its_item(tmp_path: Path) -
         ends = {one["id"]: one["end"] for one in map(json.loads, told.out.splitlines())}
         by_status = {"finished": "result", "failed": "failed", "dead": "retry"}
         assert ends == {ids[item]: by_status[status] for item, (status, _, _) in ENDS.items()}
-        assert told.err.endswith("results: 6, failed for good: 4, to be tried again: 2\n")
+        assert told.err.endswith("results: 6, failed for good: 7, to be tried again: 3\n")
 
 
 async def test_the_next_attempt_gets_the_last_record_of_the_one_before(tmp_path: Path) -> None:
@@ -139,6 +150,17 @@ async def test_what_cannot_be_started_goes_back_at_no_charge(tmp_path: Path) -> 
         view = await ask(there.url, "GET", f"items/{item_id}")
         assert (view["status"], view["failures"], view["losses"]) == ("pending", 0, 0)
         assert f"cannot start {tmp_path}/program: No such file or directory" in told.err
+
+
+async def test_a_worker_without_standard_descriptors_gives_its_programs_theirs(tmp_path: Path) -> None:
+    async with demo(tmp_path) as there:
+        item_id = await post(there, {"a": 1})
+        text = "#!/bin/sh\nls -l /proc/self/fd/3 >&2 || exit 65\necho '{\"percent\": 7}' >&3\ncat\n"
+        words = ("work", "--json", "--drain", "--exec", script(tmp_path, text))
+        async with there.start(*words, through=WITHOUT_DESCRIPTORS) as running:
+            assert await asyncio.wait_for(running.process.wait(), PATIENCE) == 0
+        view = await ask(there.url, "GET", f"items/{item_id}")
+        assert (view["status"], view["result"], view["progress"]) == ("finished", {"a": 1}, {"percent": 7})
 
 
 async def test_an_output_that_nobody_reads_costs_no_item(tmp_path: Path) -> None:
@@ -306,6 +328,7 @@ async def test_a_worker_waits_for_its_server_and_a_cron_job_does_not() -> None:
         (["--exec", "{folder}/bare"], "has no first line that says what runs it, as #!/bin/sh"),
         (["--exec", ""], "--exec is empty: which program?"),
         (["--exec", "sh -c '"], "--exec cannot be read: No closing quotation"),
+        (["--exec", "true", "--criteria", '{{"a": Infinity}}'], "it cannot be sent as it is: a number is not finite"),
         (["--exec", "true", "--criteria", "[1]"], "it must be a JSON object"),
         (["--exec", "true", "--permanent-exit", "0"], "exit statuses are numbers from 1 to 255"),
         (["--exec", "true", "--permanent-exit", "x"], "exit statuses are numbers from 1 to 255"),

@@ -307,8 +307,20 @@ async def test_entering_says_who_is_not_let_in() -> None:
 async def test_entering_ends_where_nobody_answers() -> None:
     async with peer() as server:
         url = server.url
-    with pytest.raises(ConnectionLost, match=r"no connection within 0\.05 s: 1006"):
+    with pytest.raises(ConnectionLost, match=r"no connection within 0\.05 s: nobody listens there$"):
         async with Client(url, open_timeout=0.05, outside=Outside(chance=lambda: 1.0)):
+            pass
+
+
+async def test_entering_again_connects_again() -> None:
+    async with peer() as server:
+        client = Client(server.url, open_timeout=0.05, outside=Outside(chance=lambda: 1.0))
+        opening = asyncio.create_task(client.__aenter__())
+        await (await server.accept()).greet()
+        await opening
+        await client.__aexit__(None, None, None)
+    with pytest.raises(ConnectionLost, match="no connection within"):
+        async with client:
             pass
 
 

@@ -67,13 +67,20 @@ def test_a_queues_url_becomes_a_sockets(url: str, connects_to: str) -> None:
         "ftp://127.0.0.1/resize",
         "ws://127.0.0.1:8787",
         "ws:///resize",
+        "ws://a..b/resize",
+        "ws://127.0.0.1:port/resize",
+        "ws://127.0.0.1:99999/resize",
+        "ws://127.0.0.1:0/resize",
+        "ws://[::1/resize",
+        "ws://no host/resize",
+        "ws://127.0.0.1/no queue",
         f"ws://127.0.0.1/resize?token={CANARY}",
         f"ws://{CANARY}@127.0.0.1/resize",
         f"ws://127.0.0.1/resize#{CANARY}",
     ],
 )
 def test_a_url_that_is_no_queues_is_refused_and_not_repeated(url: str) -> None:
-    with pytest.raises(ValueError, match="a queue's URL") as refused:
+    with pytest.raises(ValueError, match="a queue's address") as refused:
         Endpoint.of(url, "work", None)
     assert CANARY not in str(refused.value)
 
@@ -207,6 +214,29 @@ async def test_a_refused_handshake_is_told_as_a_close_code(status: int, code: in
             await dial(Endpoint(f"ws://127.0.0.1:{port}/resize/work", CANARY), 1000)
         assert closed.value.code == code
         assert asked == ["/resize/work"]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "told"),
+    [
+        ("ws", "did not receive a valid HTTP response"),
+        ("wss", "it does not speak TLS; is the address to begin with http:// instead?"),
+    ],
+)
+async def test_what_hinders_a_socket_is_told_in_plain_words(scheme: str, told: str) -> None:
+    async def rubbish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"SSH-2.0-rubbish\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(rubbish, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(SocketClosed) as closed:
+            await dial(Endpoint(f"{scheme}://127.0.0.1:{port}/resize/work", None), 1000)
+    assert str(closed.value) == told
+    with pytest.raises(SocketClosed) as closed:
+        await dial(Endpoint(f"{scheme}://127.0.0.1:{port}/resize/work", None), 1000)
+    assert str(closed.value) == "nobody listens there"
 
 
 async def test_a_server_that_is_not_there_is_tried_again() -> None:

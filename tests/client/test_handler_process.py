@@ -14,7 +14,8 @@ import pytest
 from client import process_handlers
 from client.real_scene import demo
 from client.worker_process import PATIENCE, gone
-from leaseway import Client, Failed, HandlerDied, Job, Worker
+from leaseway import Attempt, Client, Failed, HandlerDied, Job, Worker
+from leaseway.worker import Executor
 from support.server import open_queue, resize_queue, running_server
 
 SOON = '{ max_attempts = 3, delays = ["0s"] }'
@@ -59,6 +60,20 @@ async def test_whatever_ends_it_ends_one_attempt_and_the_next_one_is_made(
                 await (await queue.post(item)).result(timeout=PATIENCE)
     for said in ("was ended by signal 9", "ended with status 3", "SystemExit", "bad picture", "bad-json"):
         assert said in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+async def test_a_fork_of_a_handler_ends_where_it_comes_out_of_it_wherever_that_ran(tmp_path: Path) -> None:
+    async def in_the_loop(item: Any, job: Attempt) -> Any:
+        return process_handlers.forks(item, job)
+
+    executors: tuple[Executor | None, ...] = (None, "thread", "process")
+    async with demo(tmp_path) as (url, queue):
+        for executor in executors:
+            worker = Worker(url, executor=executor)
+            worker.handler(process_handlers.forks if executor else in_the_loop)
+            async with worker:
+                assert await (await queue.post(1)).result(timeout=PATIENCE) == 1
 
 
 async def test_a_refused_progress_is_raised_there(tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ def test_a_due_time_is_seconds_or_a_datetime(at: Any) -> None:
     ("options", "message"),
     [
         ({"delay": -1}, "delay is a number of seconds, 0 or more, and not -1"),
+        ({"delay": "5m"}, "delay is a number of seconds, 0 or more, and not '5m'"),
+        ({"due_at": "tomorrow"}, "due_at is seconds since the epoch, as of time.time.., and not 'tomorrow'"),
+        ({"meta": [1]}, "meta is an object of at most 2 kB"),
         ({"delay": float("nan")}, "delay is a number of seconds"),
         ({"ttl": float("inf")}, "ttl is a number of seconds"),
         ({"ttl": 1e18}, "ttl is a number of seconds"),

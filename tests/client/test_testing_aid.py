@@ -183,6 +183,14 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         pass
 
 
+def test_what_is_asked_of_a_server_after_its_end_is_refused() -> None:
+    with serving() as served:
+        pass
+    for ask in (lambda: served.clock.advance(1), lambda: served.token("alice")):
+        with pytest.raises(RuntimeError, match="it serves within its `with`"):
+            ask()
+
+
 def test_a_server_that_ends_by_itself_is_told() -> None:
     served = server_half.serving()
     half = served.__enter__()

@@ -1,6 +1,7 @@
 """A worker over real sockets against a scripted server: lost sockets, refusals, a clean stop."""
 
 import asyncio
+import math
 import os
 import queue
 import signal
@@ -14,7 +15,7 @@ import pytest
 
 from client.scripted_peer import A, B, Conversation, ack, item, peer, resumed
 from client.scripted_worker import claimed, made, working
-from leaseway import Attempt, LeaseLost, ThreadAttempt, Unauthorized, Worker
+from leaseway import Attempt, LeaseLost, Rejected, ThreadAttempt, Unauthorized, Worker
 from leaseway.connection import Outside
 
 Item = dict[str, Any]
@@ -263,9 +264,62 @@ def test_a_name_that_the_protocol_does_not_allow_is_refused(name: str) -> None:
         Worker("ws://127.0.0.1:1/resize", name=name)
 
 
-def test_a_worker_needs_a_slot() -> None:
-    with pytest.raises(ValueError, match="concurrency"):
-        Worker("ws://127.0.0.1:1/resize", concurrency=0)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"concurrency": 0}, "concurrency"),
+        ({"concurrency": 2.5}, "float"),
+        ({"concurrency": "4"}, "str"),
+        ({"grace": -1}, "grace is a number of seconds, 0 or more, and not -1"),
+        ({"grace": math.nan}, "grace is a number of seconds"),
+        ({"cancel_grace": math.inf}, "cancel_grace is a number of seconds"),
+        ({"grace": "30s"}, "grace is a number of seconds, 0 or more, and not '30s'"),
+        ({"labels": ["gpu"]}, "labels are an object"),
+        ({"executor": "threads"}, "executor"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        Worker("ws://127.0.0.1:1/resize", **options)
+
+
+def yields(item: Item, job: ThreadAttempt) -> Any:
+    yield item
+
+
+async def yields_too(item: Item, job: Attempt) -> Any:
+    yield item
+
+
+@pytest.mark.parametrize("handler", [None, "resize", yields, yields_too])
+def test_what_could_never_work_as_a_handler_is_refused(handler: Any) -> None:
+    with pytest.raises(TypeError, match="no generator"):
+        Worker("ws://127.0.0.1:1/resize").handler(handler)
+
+
+async def test_a_worker_works_once() -> None:
+    async with peer() as server:
+        worker = made(server)
+        worker.handler(lambda item, job: item)
+        async with working(worker):
+            await (await server.accept()).greet()
+            with pytest.raises(RuntimeError, match="works once"):
+                await worker.work()
+        with pytest.raises(RuntimeError, match="works once"):
+            await worker.work()
+
+
+async def test_a_hello_that_is_refused_is_not_said_for_ever() -> None:
+    async with peer() as server:
+        worker = Worker(server.url, labels={"too": "deep"})
+        worker.handler(lambda item, job: item)
+        async with working(worker) as task:
+            socket = await server.accept()
+            await socket.expect("hello")
+            places = [{"path": "/hello/labels", "message": "more than 64 levels"}]
+            await socket.say({"type": "error", "id": None, "code": "bad-message", "errors": places})
+            with pytest.raises(Rejected, match="/hello/labels: more than 64 levels"):
+                await task
 
 
 async def test_a_worker_needs_a_handler() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from client.real_scene import demo
-from client.scripted_peer import B, ack, item, peer
+from client.scripted_peer import A, B, ack, item, peer
 from client.scripted_worker import claimed, made, working
 from client.test_outcome import Unspeakable, nested
 from leaseway import Attempt, Failed, LeaseLost, Permanent, Release, ThreadAttempt, Worker
-from leaseway.errors import NotFinished
+from leaseway.errors import HandlerSignal, NotFinished
 
 
 class Own(BaseException):
@@ -45,7 +45,7 @@ RAISED: list[tuple[Callable[[], BaseException], str]] = [
 @pytest.mark.parametrize("thread", [False, True])
 @pytest.mark.parametrize(("make", "message"), RAISED)
 async def test_whatever_is_raised_is_told_and_the_next_item_comes(
-    make: Callable[[], BaseException], message: str, thread: bool
+    make: Callable[[], BaseException], message: str, thread: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with peer() as server:
         worker = made(server)
@@ -67,6 +67,8 @@ async def test_whatever_is_raised_is_told_and_the_next_item_comes(
             await socket.say(ack(fail, status="pending"))
             await socket.say(item(await socket.expect("claim"), B))
             assert (await socket.expect("result"))["result"]["id"] == B
+    quiet = isinstance(make(), HandlerSignal | LeaseLost | asyncio.CancelledError)
+    assert quiet or f"the handler of {A}/1 failed" in caplog.text
 
 
 async def test_what_the_server_would_refuse_is_told_in_another_way(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 Real processes, a real server.
 """
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -15,6 +16,9 @@ import pytest
 from client import held_worker
 from client.worker_process import PATIENCE, children, gone, shown, worker_process
 from leaseway import Client, Job, View, Worker
+from leaseway.connection import Endpoint
+from leaseway.connection_process import InProcess
+from leaseway.conversation import Terms
 from support.server import TestServer, open_queue, running_server
 
 PINGS = '[server]\nping_interval = "200ms"\nping_timeout = "200ms"\n'
@@ -110,6 +114,17 @@ async def test_a_connection_process_that_dies_or_hangs_is_replaced(
             assert children(worker.pid) != [connection]
             await cancel(server, job)
             assert await worker.heard() == "cancelled 1"
+
+
+async def test_a_new_connection_process_takes_over_any_number_of_leases() -> None:
+    here = InProcess(Terms(Endpoint.of("ws://127.0.0.1:1/demo", "work", None), "box-1", 20_000), lambda events: None)
+    facts = {"id": "a" * 16, "attempts": 1, "progress": None, "meta": None, "seconds": 300.0, "until": 0.0}
+    for number in range(20_000):
+        here._on_frame({"verb": "start", "number": number, "lease": facts}, b"null")
+    await here._start()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await here.run()
 
 
 async def test_the_first_signal_reaches_the_worker_alone_though_a_terminal_sends_it_to_all(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from client.bare_worker import DONE, Worker, busy
 from client.scripted_peer import A, B, ack, error, item, resumed
+from leaseway import worker_state
 from leaseway.claims import ANSWER_WITHIN, CLAIM_WAIT_MS, PAUSE
 from leaseway.errors import LeaseLost, Rejected
 from leaseway.leases import Answered, Renewed, Settled, Start, Stop
@@ -298,6 +299,24 @@ def test_a_resume_refused_for_the_moment_is_asked_again() -> None:
     (again,) = worker.later(PAUSE)
     assert again["resume"] == resume["resume"]
     worker.tell(resumed(again))
+    assert worker.later(PAUSE) == []
+
+
+def test_many_are_resumed_in_parts_and_a_part_that_was_refused_for_the_moment_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_state, "RESUME_AT_ONCE", 2)
+    worker = Worker(slots=5)
+    (claim,) = worker.connect()
+    for number in range(5):
+        worker.start(claim, f"{number:016x}")
+    worker.state.lost()
+    parts = worker.connect()
+    assert [len(part["resume"]["leases"]) for part in parts] == [2, 2, 1]
+    worker.tell(resumed(parts[0]), error(parts[1], "limit"), error(parts[2], "limit"))
+    again = worker.later(PAUSE)
+    assert [part["resume"] for part in again] == [part["resume"] for part in parts[1:]]
+    worker.tell(*map(resumed, again))
     assert worker.later(PAUSE) == []
 
 

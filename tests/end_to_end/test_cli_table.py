@@ -148,6 +148,7 @@ async def test_each_command_of_the_table(tmp_path: Path) -> None:
         await plain_in_a_file_and_json_in_one_document(there)
         await no_colour_on_a_terminal_where_none_is_wanted(there)
         await what_cannot_be_written_is_told_and_ends_with_1(there)
+        await without_standard_descriptors_it_works_all_the_same(there)
 
 
 async def plain_in_a_file_and_json_in_one_document(there: Scene) -> None:
@@ -175,3 +176,8 @@ async def what_cannot_be_written_is_told_and_ends_with_1(there: Scene) -> None:
         assert (status, err.splitlines()[-1:]) == (1, [full]), name
         status, _, err = await there.run(name, Output.CLOSED_PIPE)
         assert (status, "pipe" in err) == (1, False), (name, err)
+
+
+async def without_standard_descriptors_it_works_all_the_same(there: Scene) -> None:
+    for name in TABLE:
+        assert (await there.run(name, Output.NONE))[0] == 0, name

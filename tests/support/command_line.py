@@ -37,6 +37,8 @@ class Output(StrEnum):
     CLOSED_PIPE = "closed"
     FULL_DISK = "full"
     TERMINAL = "terminal"
+    NONE = "none"
+    """The three standard descriptors are closed: what is printed nobody sees, errors neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def _run(asked: dict[str, Any]) -> int:
         os.dup2(output, 1)
         os.dup2(errors, 2)
         os.environ |= asked["environment"]
-        _become(asked["words"])
+        _become(asked["words"], closed=asked["output"] == Output.NONE)
     os.close(output)
     os.close(errors)
     if master:
@@ -114,7 +116,7 @@ def _opened(output: str, file: Path) -> tuple[int, int]:
     """Where it is read, where that is here, and where it is written."""
     file.write_bytes(b"")
     match Output(output):
-        case Output.FILE:
+        case Output.FILE | Output.NONE:
             return 0, os.open(file, os.O_WRONLY)
         case Output.FULL_DISK:
             return 0, os.open("/dev/full", os.O_WRONLY)
@@ -136,15 +138,19 @@ def _read(master: int) -> bytes:
     return data
 
 
-def _become(words: list[str]) -> NoReturn:
+def _become(words: list[str], *, closed: bool) -> NoReturn:
     """What the command `leaseway` does, as Python runs it: what it raises is told, and what is left is flushed.
 
     The rest of Python's end is left out. It goes through all of a forked memory, which takes longer than the command.
     """
     from leaseway.cli import main as command
 
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8")
-    sys.stderr = os.fdopen(2, "w", encoding="utf-8", buffering=1)
+    if closed:
+        os.closerange(0, 3)
+        sys.stdin = sys.stdout = sys.stderr = None  # As Python has it then.
+    else:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", buffering=1)
     status = FAILED
     try:
         command(words, prog_name="leaseway")
@@ -153,7 +159,8 @@ def _become(words: list[str]) -> NoReturn:
     except BaseException:  # noqa: BLE001  Whatever it is, a person would see it.
         traceback.print_exc()
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError:
         status = NOT_FLUSHED
     os._exit(status)

@@ -118,5 +118,5 @@ def _meaning(refusal: Refusal, item_id: str) -> LeasewayError:
         case 403:
             return Forbidden(str(refusal))
         case 404:
-            return UnknownItem(f"{item_id}: {refusal}") if item_id else NoSuchQueue(str(refusal))
+            return UnknownItem(item_id, str(refusal)) if item_id else NoSuchQueue(str(refusal))
     return Rejected(refusal.code, list(refusal.errors) or [{"path": "", "message": str(refusal)}])

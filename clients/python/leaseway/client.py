@@ -7,7 +7,6 @@ Owns the connection's life and who waits for the answer of which post. What is s
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from types import TracebackType
 from typing import Any, Generic, Never, Self, Unpack
@@ -18,7 +17,7 @@ from leaseway.errors import ConnectionLost, PostUnknown, Rejected, UnknownItem
 from leaseway.following import Following
 from leaseway.job import Behind, Job, Result
 from leaseway.posting import Item, Options, Post, Slice, posts_of, slices
-from leaseway.protocol import View
+from leaseway.protocol import MAX_MS, View, is_number
 from leaseway.shapes import reader
 from leaseway.watch_state import (
     Accepted,
@@ -84,6 +83,7 @@ class Client(Generic[Item, Result]):
     async def __aenter__(self) -> Self:
         """Connects."""
         self._following.trouble = None
+        self._link.opened.clear()  # It may have been entered before.
         self._connection = asyncio.create_task(self._link.run(), name="leaseway-connection")
         self._connection.add_done_callback(self._closed)
         try:
@@ -228,8 +228,7 @@ class Client(Generic[Item, Result]):
                 case Changed(watched):
                     self._following.changed(watched)
                 case NotWatched(watched, error):
-                    unknown = UnknownItem(f"the server does not know the item {watched.id}")
-                    self._following.fail(watched, error or unknown)
+                    self._following.fail(watched, error or UnknownItem(watched.id))
                 case Posted(ref, items):
                     self._answer(ref, items)
                 case PostRefused(ref, error):
@@ -265,5 +264,5 @@ class Client(Generic[Item, Result]):
 
 
 def _check_time(name: str, seconds: float) -> None:
-    if not (0 < seconds < math.inf):
+    if not (seconds and is_number(seconds, MAX_MS / 1000)):
         raise ValueError(f"{name} is a number of seconds above 0, and not {seconds!r}")

@@ -15,10 +15,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Generic, Never, Protocol
-from urllib.parse import urlsplit
 
+from leaseway.address import check_token, parted
 from leaseway.errors import AccessRefused, Forbidden, NoSuchQueue, Unauthorized
-from leaseway.protocol import DEFAULT_MAX_BYTES, E, Message, Session, Silent, decode, flatten
+from leaseway.protocol import DEFAULT_MAX_BYTES, PASSING, E, Message, Session, Silent, decode, flatten, rejected
 
 logger = logging.getLogger("leaseway")
 
@@ -34,10 +34,10 @@ HELLO_WITHIN = 10.0
 
 
 class SocketClosed(Exception):
-    """A socket ended or never came about. `code` is its close code, 1006 where none was told."""
+    """A socket ended or never came about. `code` is its close code, or 1006 where none was told but the reason."""
 
     def __init__(self, code: int, reason: str) -> None:
-        super().__init__(f"{code} {reason}".strip())
+        super().__init__(reason if code == 1006 and reason else f"{code} {reason}".strip())
         self.code = code
 
 
@@ -64,14 +64,9 @@ class Endpoint:
     @classmethod
     def of(cls, url: str, socket: str, token: str | None) -> Endpoint:
         """`ws(s)://` or `http(s)://` host/queue, with the socket's name appended. Raises `ValueError`."""
-        parts = urlsplit(url)
-        scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
-        if scheme not in ("ws", "wss") or not parts.hostname or not parts.path.strip("/"):
-            raise ValueError("a queue's URL is ws://host/queue, or the same with wss, http or https")
-        if parts.query or parts.fragment or parts.username or parts.password:
-            raise ValueError("a queue's URL holds no query, fragment or user: pass the token as token=")
-        if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
-            raise ValueError("a token is printable ASCII without spaces")
+        parts = parted(url)
+        check_token(token)
+        scheme = {"http": "ws", "https": "wss"}[parts.scheme]
         return cls(f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}/{socket}", token)
 
 
@@ -224,6 +219,8 @@ async def _greet(socket: Socket, hello: bytes) -> Message:
             answer = flatten(await _hear(socket))[0]
     except TimeoutError:
         raise SocketClosed(1006, f"no hello within {HELLO_WITHIN:.0f} s") from None
+    if answer.get("type") == "error" and answer.get("code") not in PASSING:
+        raise rejected(answer)  # It would be no better the next time.
     if answer.get("type") != "hello":
         raise SocketClosed(1002, f"an answer of type {answer.get('type')!r} to hello")
     return answer

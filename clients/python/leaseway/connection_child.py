@@ -39,10 +39,10 @@ async def _live() -> None:
     first = await heard(reader)
     if first is None:
         return
-    begin, _ = first
+    begin, held = first
     _tell_logs(writer, begin["level"])
     writer.write(frame("ready"))
-    child = _Child(begin, writer)
+    child = _Child(begin, orjson.loads(held), writer)
     talking = asyncio.create_task(child.talk.run())
     hearing = asyncio.create_task(child.hear(reader))
     gone = asyncio.create_task(_gone(begin["worker"]))
@@ -64,15 +64,15 @@ async def _live() -> None:
 class _Child:
     """The conversation, its leases by the numbers that both processes know."""
 
-    def __init__(self, begin: Header, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, begin: Header, held: list[Header], writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self._leases: dict[int, Lease] = {}
         self._numbers: dict[Lease, int] = {}
         self._next = itertools.count(begin["first_number"])
         worker = begin["worker"]
         self.talk = Talk(_terms(begin["terms"]), self._tell, Outside(), lambda: not _stopped(worker))
-        for held in begin["held"]:
-            self._know(held["number"], _lease(held))
+        for each in held:
+            self._know(each["number"], _lease(each))
         self.talk.adopt(self._leases.values())
         if begin["draining"]:
             self.talk.drain()

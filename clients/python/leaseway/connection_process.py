@@ -26,7 +26,7 @@ from leaseway.errors import LeasewayError
 from leaseway.frames import LINE_BYTES, Header, error_heard, frame, heard
 from leaseway.leases import Answered, Drained, Event, Lease, Quiet, Renewed, Settled, Start, Stop
 from leaseway.outcome import Outcome
-from leaseway.signals import signals_held
+from leaseway.signals import how_ended, signals_held
 
 logger = logging.getLogger("leaseway")
 
@@ -137,8 +137,10 @@ class InProcess:
     def _begin(self) -> bytes:
         """The first frame; the token travels here, and stands in no list of processes."""
         terms = self._terms
+        held = [_facts(number, lease) for number, lease in self._held.items()]
         return frame(
             "begin",
+            orjson.dumps(held),
             worker=os.getpid(),
             level=logger.getEffectiveLevel(),
             terms={
@@ -152,7 +154,6 @@ class InProcess:
             },
             draining=self._draining,
             first_number=self._first_number,
-            held=[_facts(number, lease) for number, lease in self._held.items()],
         )
 
     async def _listen(self) -> str:
@@ -281,7 +282,7 @@ class _Process:
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
-        return f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"
+        return how_ended(status)
 
 
 def _facts(number: int, lease: Lease) -> dict[str, Any]:

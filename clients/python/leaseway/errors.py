@@ -75,7 +75,11 @@ class Rejected(LeasewayError):
 
 
 class UnknownItem(LeasewayError):
-    """The server sent no view of a subscribed id: it never existed, or it was pruned."""
+    """The server knows no item of this `id`: it never existed, or it was pruned."""
+
+    def __init__(self, item_id: str, message: str = "the server does not know this item") -> None:
+        self.id = item_id
+        super().__init__(f"{item_id}: {message}")
 
 
 class WrongShape(LeasewayError):

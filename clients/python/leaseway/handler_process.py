@@ -23,7 +23,7 @@ from leaseway.handler_child import serve
 from leaseway.handlers import BlockingPost, InThreads, raised
 from leaseway.leases import Lease
 from leaseway.outcome import Outcome
-from leaseway.signals import signals_held
+from leaseway.signals import how_ended, signals_held
 
 GUARD = (
     "its own error is above; a program that works with executor='process' is imported by each of these processes, "
@@ -181,7 +181,7 @@ class _HandlerProcess:
         self._process.join()
         self._pipe.close()
         status = self._process.exitcode or 0
-        return f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"
+        return how_ended(status)
 
 
 def _posted(job: ThreadAttempt, value: bytes) -> list[Any] | None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from leaseway.attempt import Attempt, ThreadAttempt
@@ -68,7 +70,9 @@ class InLoop:
     async def call(self, lease: Lease, job: Attempt) -> Outcome:
         """Runs the handler."""
         try:
-            return returned(lease, await self._handler(lease.item, job))
+            with _forks_ended():
+                value = await self._handler(lease.item, job)
+            return returned(lease, value)
         except (Exception, SystemExit) as error:  # noqa: BLE001  also sys.exit(): it ends an attempt, not the worker
             return raised(lease, error)
 
@@ -129,9 +133,22 @@ class InThreads:
 def called(handler: Any, lease: Lease, job: ThreadAttempt) -> Outcome:
     """Calls a plain handler; whatever it raises is an outcome too."""
     try:
-        return returned(lease, handler(lease.item, job))
+        with _forks_ended():
+            value = handler(lease.item, job)
+        return returned(lease, value)
     except BaseException as error:  # noqa: BLE001  nothing of the handler's may end the thread or process around it
         return raised(lease, error)
+
+
+@contextmanager
+def _forks_ended() -> Iterator[None]:
+    """A fork of the handler's that comes out of it ends: it would speak with its parent's voice."""
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            os._exit(1)
 
 
 def returned(lease: Lease, value: Any) -> Outcome:

@@ -1,6 +1,6 @@
 """One queue at its address, asked over HTTP with the standard library alone.
 
-Owns the address, one connection, and what hinders it in plain words; no text holds the token. What a refusal means to
+Owns one connection, and what hinders it in plain words; no text holds the token. What a refusal means to
 a program is `asking.py`'s, to a command line `cli/remote.py`'s.
 """
 
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import ssl
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-from urllib.parse import SplitResult, urlencode, urlsplit
+from urllib.parse import SplitResult, unquote, urlencode
 
 import orjson
 
+from leaseway.address import PORTS, QUEUE, check_token, parted, proxy_to
 from leaseway.errors import ConnectionLost
 
 if TYPE_CHECKING:
@@ -22,10 +24,8 @@ if TYPE_CHECKING:
 Json = Any
 TIMEOUT: Final = 30.0
 """Seconds that the server may be silent."""
-_QUEUE: Final = re.compile(r"(/[!-.0-~]+)*/[a-z0-9][a-z0-9_-]{0,62}/?")
 _GATEWAY: Final = frozenset({502, 503, 504})
 """What a proxy answers whose server is away."""
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 class Unanswered(ConnectionLost):
@@ -60,12 +60,11 @@ class Remote:
 
     given_as: ClassVar[str] = "token="
     """Where a user is told to put the token."""
-    paths: ClassVar[re.Pattern[str]] = _QUEUE
+    paths: ClassVar[re.Pattern[str]] = QUEUE
 
     def __init__(self, url: str, token: str | None) -> None:
-        parts = _parts(url, self.given_as, self.paths)
-        if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
-            raise ValueError("a token is printable ASCII without spaces")
+        parts = parted(url, self.given_as, self.paths)
+        check_token(token)
         self.site = f"{parts.scheme}://{parts.netloc}"
         self._path = parts.path.rstrip("/")
         self._headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
@@ -138,7 +137,8 @@ class Remote:
         return self._connection
 
     def _hindered(self, error: Exception) -> str:
-        return f"cannot reach {self.site}: {_hindrance(error, heard=self._heard)}"
+        way = " through the proxy that the environment names" if proxy_to(self.site) else ""
+        return f"cannot reach {self.site}{way}: {hindrance(error, TIMEOUT, heard=self._heard)}"
 
     def _no_answer(self, status: int, value: dict[str, Json]) -> ConnectionLost | Refusal:
         if 300 <= status < 400:
@@ -171,50 +171,50 @@ def _object(content: bytes) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def _parts(url: str, given_as: str, paths: re.Pattern[str]) -> SplitResult:
-    """The parts of a queue's address. What was given is not repeated: it may hold a secret."""
-    try:
-        parts = urlsplit(url)
-        known = _is_host(parts.hostname or "") and parts.port != 0
-    except ValueError:
-        known = False
-    if known:
-        parts = parts._replace(scheme={"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme))
-    if not known or parts.scheme not in _PORTS or not paths.fullmatch(parts.path):
-        raise ValueError("a queue's address is such as https://task.example.com/resize")
-    if parts.query or parts.fragment or parts.username or parts.password:
-        raise ValueError(f"a queue's address holds no query, fragment or user; give the token as {given_as}")
-    return parts
-
-
-def _is_host(name: str) -> bool:
-    """Whether a host can be called so. Raises `UnicodeError`, a `ValueError`, where a part is empty or too long."""
-    return bool(name.encode("idna")) and name.isprintable() and " " not in name
-
-
 def _connection(parts: SplitResult) -> HTTPConnection:
+    """To the server; through the proxy that the environment names, if it names one. Raises `Untrusted`."""
+    assert parts.hostname is not None
+    host, port = parts.hostname, parts.port or PORTS[parts.scheme]
+    try:
+        proxy = proxy_to(parts.geturl())
+    except ValueError as no_proxy:
+        raise Untrusted(str(no_proxy)) from None
+    if proxy is None:
+        return _to(parts.scheme, host, port)
+    connection = _to(parts.scheme, proxy.hostname or "", proxy.port or PORTS["http"])
+    connection.set_tunnel(host, port, _proxy_headers(proxy))
+    return connection
+
+
+def _to(scheme: str, host: str, port: int) -> HTTPConnection:
     from http.client import HTTPConnection, HTTPSConnection
 
-    assert parts.hostname is not None
-    port = parts.port or _PORTS[parts.scheme]
-    if parts.scheme == "https":
-        return HTTPSConnection(parts.hostname, port, timeout=TIMEOUT, context=ssl.create_default_context())
-    return HTTPConnection(parts.hostname, port, timeout=TIMEOUT)
+    if scheme == "https":
+        return HTTPSConnection(host, port, timeout=TIMEOUT, context=ssl.create_default_context())
+    return HTTPConnection(host, port, timeout=TIMEOUT)
 
 
-def _hindrance(error: Exception, *, heard: bool) -> str:
-    """In words. `heard` is whether it has answered before, and so does speak HTTP."""
+def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
+    """Who we are to the proxy, where its address says it."""
+    if not proxy.username:
+        return {}
+    told = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+    return {"Proxy-Authorization": f"Basic {b64encode(told).decode()}"}
+
+
+def hindrance(error: Exception, within: float, *, heard: bool = False) -> str:
+    """Why nobody answered, in words; `within` so many seconds. `heard`: it did before, and so does speak HTTP."""
     from http.client import HTTPException
 
     match error:
         case ConnectionError() if heard and not isinstance(error, ConnectionRefusedError):
             return "the connection was lost"
         case TimeoutError():
-            return f"no answer within {TIMEOUT:.0f} s"
+            return f"no answer within {within:.0f} s"
         case ConnectionRefusedError():
             return "nobody listens there"
         case ssl.SSLCertVerificationError():
-            return f"its certificate is not trusted: {error.verify_message}"
+            return f"its certificate is not trusted: {error.verify_message} (SSL_CERT_FILE names others to trust)"
         case ssl.SSLError():
             return "it does not speak TLS; is the address to begin with http:// instead?"
         case HTTPException():

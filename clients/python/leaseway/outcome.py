@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from leaseway.errors import Permanent, Rejected, Release, Retry
-from leaseway.protocol import Message, encode, encode_value
+from leaseway.protocol import MAX_MS, Message, encode, encode_value
 from leaseway.shapes import to_json
 
 logger = logging.getLogger("leaseway")
@@ -23,8 +23,6 @@ DETAIL_BYTES = 30_000
 DETAIL_LEVELS = 63
 MESSAGE_LENGTH = 1_000
 CODE_LENGTH = 100
-#: The longest duration of the protocol, milliseconds (§5).
-MAX_MS = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)

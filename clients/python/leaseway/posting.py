@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict
 import orjson
 
 from leaseway.errors import JsonObject, Rejected
-from leaseway.protocol import Message, encode
+from leaseway.protocol import Message, check_seconds, encode, is_number
 from leaseway.shapes import to_json
 
 if TYPE_CHECKING:  # Only type checkers know defaults of type variables before Python 3.13.
@@ -28,8 +28,6 @@ else:
 
 AROUND: Final = 200
 """Bytes of a message that are left for what is around its bodies."""
-LONGEST: Final = (2**53 - 1) / 1000
-"""Seconds (§5)."""
 LATEST: Final = 1e11
 """Seconds since the epoch, in the year 5138: what is later was meant as milliseconds."""
 
@@ -76,6 +74,8 @@ class Post(Generic[Item]):
         """The body of the post. Raises `ValueError` for an option that means nothing, `Rejected` for the item."""
         if self.delay is not None and self.due_at is not None:
             raise ValueError("delay and due_at are both there; give one of them")
+        if self.meta is not None and not isinstance(self.meta, Mapping):
+            raise ValueError(f"meta is an object of at most 2 kB, and not {self.meta!r}")
         members = {
             "key": self.key,
             "priority": self.priority,
@@ -186,8 +186,7 @@ def _duration(name: str, seconds: float | None) -> int | None:
     """Milliseconds."""
     if seconds is None:
         return None
-    if not (0 <= seconds <= LONGEST):
-        raise ValueError(f"{name} is a number of seconds, 0 or more, and not {seconds!r}")
+    check_seconds(name, seconds)
     return round(seconds * 1000)
 
 
@@ -197,6 +196,6 @@ def _time(name: str, at: float | datetime | None) -> int | None:
         if at.tzinfo is None:
             raise ValueError(f"{name} is a datetime without a time zone; datetime.now(timezone.utc) has one")
         at = at.timestamp()
-    if at is not None and not (0 <= at <= LATEST):
+    if at is not None and not is_number(at, LATEST):
         raise ValueError(f"{name} is seconds since the epoch, as of time.time(), and not {at!r}")
     return None if at is None else round(at * 1000)

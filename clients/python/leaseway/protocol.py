@@ -24,6 +24,8 @@ TERMINAL = frozenset({"finished", "failed", "dead", "cancelled", "expired"})
 #: Codes of `error` that pass by themselves: the same message is good later (§4).
 PASSING = frozenset({"unavailable", "limit"})
 
+#: The longest duration, milliseconds (§5).
+MAX_MS = 2**53 - 1
 #: Messages in one batch (§4).
 MAX_BATCH = 1_000
 
@@ -93,7 +95,10 @@ def encode(message: Message, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
     """One text frame. Raises `Rejected` for what JSON cannot keep and for what the server would not read."""
     data = encode_value(message)
     if len(data) > max_bytes:
-        raise Rejected("too-large", [{"path": "", "message": f"{len(data)} bytes, {max_bytes} are allowed"}])
+        raise Rejected(
+            "too-large",
+            [{"path": "", "message": f"the message has {len(data)} bytes, and at most {max_bytes} are taken"}],
+        )
     return data
 
 
@@ -107,6 +112,20 @@ def encode_value(value: Any) -> bytes:
     if b"null" in data and any(not math.isfinite(number) for number in _floats(value)):
         raise Rejected("bad-json", [{"path": "", "message": "a number is not finite"}])
     return data
+
+
+def is_number(value: Any, most: float) -> bool:
+    """Whether it is a number from 0 to `most`, whatever it is."""
+    try:
+        return bool(0 <= value <= most)
+    except TypeError:
+        return False
+
+
+def check_seconds(name: str, seconds: Any) -> None:
+    """Raises `ValueError` for what is no length of time (§5); `name` is what the caller calls it."""
+    if not is_number(seconds, MAX_MS / 1000):
+        raise ValueError(f"{name} is a number of seconds, 0 or more, and not {seconds!r}")
 
 
 def batched(messages: deque[bytes], max_bytes: int) -> bytes:

@@ -50,3 +50,8 @@ def pass_over_signals() -> None:
     for number in HELD:
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
+
+
+def how_ended(status: int) -> str:
+    """The end of a process, by the status that Python gives it: below 0 where a signal ended it."""
+    return f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"

@@ -12,7 +12,9 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from leaseway.address import proxy_to
 from leaseway.connection import Endpoint, SocketClosed
+from leaseway.http import hindrance
 
 OPEN_WITHIN = 10.0
 #: For the goodbye, seconds. A server that is there answers at once, and one that is gone is waited for in vain, also
@@ -66,6 +68,10 @@ class WebSocket:
 
 async def dial(endpoint: Endpoint, max_bytes: int) -> WebSocket:
     """Opens a WebSocket with the token as a bearer. Raises `SocketClosed` for whatever hinders it."""
+    try:
+        proxy = proxy_to(endpoint.url)
+    except ValueError as no_proxy:
+        raise SocketClosed(1006, str(no_proxy)) from None
     headers: dict[str, Any] = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
     try:
         connection = await _Direct(
@@ -77,13 +83,14 @@ async def dial(endpoint: Endpoint, max_bytes: int) -> WebSocket:
             close_timeout=CLOSE_WITHIN,
             ping_interval=PING_EVERY,
             ping_timeout=PING_WITHIN,
+            proxy=proxy.geturl() if proxy else None,
             logger=_Quiet(logging.getLogger("leaseway.websocket"), None),
         )
     except InvalidStatus as refused:
         status = refused.response.status_code
         raise SocketClosed(REFUSALS.get(status, 1006), f"HTTP {status}") from None
     except (OSError, WebSocketException) as error:
-        raise SocketClosed(1006, f"{type(error).__name__}: {error}") from None
+        raise SocketClosed(1006, hindrance(error, OPEN_WITHIN)) from None
     return WebSocket(connection)
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import inspect
 import itertools
 import logging
+import operator
 import os
 import secrets
 import socket
@@ -23,10 +25,10 @@ from leaseway.connection import Endpoint, Outside, until
 from leaseway.connection_process import InProcess, NoProcess
 from leaseway.conversation import Conversation, InThread, Talk, Terms
 from leaseway.errors import LeaseLost
-from leaseway.handlers import Handler, InLoop, InThreads, Place, is_async
+from leaseway.handlers import Handler, InLoop, InThreads, Place, is_async, raised
 from leaseway.leases import Answered, Drained, Event, Lease, Quiet, Start, Stop
 from leaseway.outcome import Outcome, fault
-from leaseway.protocol import Message, encode
+from leaseway.protocol import Message, check_seconds, encode
 from leaseway.signals import at_first_signal
 
 logger = logging.getLogger("leaseway")
@@ -47,6 +49,7 @@ Answer = asyncio.Future[None] | concurrent.futures.Future[None]
 class _Running:
     """A handler at work, and what its attempt ends with if its task is cancelled."""
 
+    lease: Lease
     job: Attempt | ThreadAttempt
     task: asyncio.Task[Outcome]
     if_cancelled: Outcome | None
@@ -60,7 +63,7 @@ class _Running:
         if self.task.cancelled():
             return self.if_cancelled
         error = self.task.exception()
-        return self.task.result() if error is None else Outcome.raised(error)
+        return self.task.result() if error is None else raised(self.lease, error)
 
 
 class Worker:
@@ -104,8 +107,10 @@ class Worker:
         drain: bool = False,
         outside: Outside | None = None,
     ) -> None:
-        if concurrency < 1:
+        if operator.index(concurrency) < 1:
             raise ValueError("concurrency is 1 or more")
+        check_seconds("grace", grace)
+        check_seconds("cancel_grace", cancel_grace)
         if executor not in (None, "thread", "process"):
             raise ValueError("executor is 'thread', 'process' or None")
         self.name = _own_name(name or socket.gethostname())
@@ -129,7 +134,9 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def handler(self, function: H) -> H:
-        """Decorates the function that does the work: `(item, job)` in, the result out."""
+        """Decorates the function that does the work: `(item, job)` in, the result out. Raises `TypeError`."""
+        if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError("a handler is a function of (item, job) that returns its result, and no generator")
         self._handler = function
         return function
 
@@ -144,11 +151,13 @@ class Worker:
             asyncio.run(self.work())
 
     async def work(self) -> None:
-        """Works until `stop` is called. Raises what ends the connection for good.
+        """Works until `stop` is called. Raises what ends the connection for good, `RuntimeError` where it has worked.
 
         After `stop` it withdraws its claims, lets handlers go on for the grace, gives back what is left and
         closes; the server charges no loss for it.
         """
+        if self._loop is not None:
+            raise RuntimeError("a worker works once: make a new one")
         self._loop = asyncio.get_running_loop()
         place = self._here = self._place_for_handlers()
         try:
@@ -268,7 +277,7 @@ class Worker:
         job = self._here.job(lease)
         task = asyncio.create_task(self._here.call(lease, job), name=f"leaseway-{lease.id}")
         by_itself = Outcome.fail(fault("the handler was cancelled", "CancelledError"), retryable=True)
-        self._running[lease] = _Running(job, task, by_itself)
+        self._running[lease] = _Running(lease, job, task, by_itself)
         # Not in the task: one that is cancelled before its first step runs none of its code.
         task.add_done_callback(lambda _: self._ended(lease))
 
@@ -336,7 +345,7 @@ class Worker:
 def _check(criteria: Message | None, labels: Message | None) -> None:
     """Raises here rather than at the first connection: `Rejected` for what is no JSON, `ValueError` for labels."""
     encode({"claim": {"criteria": criteria}})
-    if labels is not None and len(encode({"labels": labels})) - len('{"labels":}') > LABELS_BYTES:
+    if labels is not None and (not isinstance(labels, dict) or len(encode(labels)) > LABELS_BYTES):
         raise ValueError(f"labels are an object of at most {LABELS_BYTES} bytes")
 
 

@@ -32,6 +32,9 @@ from leaseway.reports import Report, Reports
 
 logger = logging.getLogger("leaseway")
 
+#: Leases in one `resume`; the server takes 10,000 (§3), and counts them in a batch (§4).
+RESUME_AT_ONCE = 1_000
+
 
 class WorkerState(Mailbox[Event]):
     """What one worker holds, has said and waits for. `slots` is how many handlers may run at once.
@@ -66,7 +69,7 @@ class WorkerState(Mailbox[Event]):
         self._now = -math.inf
         self._leases: dict[str, Lease] = {}
         self._resuming: dict[str, Lease] = {}
-        self._resume_ref = 0
+        self._resume_refs: set[int] = set()
         self._resume_due = math.inf
         self._reports = Reports()
         self._unclaim_ref: int | None = None
@@ -290,7 +293,7 @@ class WorkerState(Mailbox[Event]):
 
     def _on_resume_ack(self, message: Message) -> None:
         for answer in message["leases"]:
-            lease = self._resuming.get(answer["id"])
+            lease = self._resuming.pop(answer["id"], None)
             if lease is not None and not answer["accepted"]:
                 self._lose(lease, "not resumed")
         accepted = sum(answer["accepted"] for answer in message["leases"])
@@ -316,7 +319,7 @@ class WorkerState(Mailbox[Event]):
     def _refused_for_now(self, ref: int, again: float) -> None:
         if self._claims.refused(ref):
             self._claims.not_before = again
-        elif ref == self._resume_ref:
+        elif ref in self._resume_refs:
             self._resume_due = again
         elif ref == self._unclaim_ref:
             self._unclaim_due = again
@@ -379,10 +382,11 @@ class WorkerState(Mailbox[Event]):
     def _resume(self) -> None:
         """Asks for every lease that an earlier socket held and that was not lost since."""
         self._resume_due = math.inf
+        self._resume_refs.clear()
         held = [lease for lease in self._resuming.values() if self._leases.get(lease.id) is lease]
-        if held:
-            leases = [{"id": lease.id, "attempts": lease.attempts} for lease in held]
-            self._resume_ref = self._say({"resume": {"worker": self._worker, "leases": leases}})
+        for start in range(0, len(held), RESUME_AT_ONCE):
+            leases = [{"id": lease.id, "attempts": lease.attempts} for lease in held[start : start + RESUME_AT_ONCE]]
+            self._resume_refs.add(self._say({"resume": {"worker": self._worker, "leases": leases}}))
 
     def _unclaim(self) -> None:
         self._unclaim_due = math.inf

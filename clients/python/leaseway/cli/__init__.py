@@ -22,6 +22,8 @@ ENDED_BADLY: Final = 1
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What writing meets on a disk that is full or broken. Of a pipe that was closed click takes care: status 1."""
 
+_STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+
 
 class _Commands(click.Group):
     """The commands of all installed parts, by name."""
@@ -50,12 +52,23 @@ class _Commands(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Runs a command. Where its output cannot be written, says so in a line and ends with status 1."""
+        _fill_closed_descriptors()
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
             if error.errno not in _FULL:
                 raise
             _give_up_writing(error)
+
+
+def _fill_closed_descriptors() -> None:
+    """What was closed before us (`<&-`) leads nowhere, or what is opened next would stand in its place."""
+    while (number := os.open(os.devnull, os.O_RDWR)) < len(_STREAMS):
+        os.set_inheritable(number, True)
+    os.close(number)
+    for number, (name, mode) in enumerate(_STREAMS):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115  as Python has its own
 
 
 def _give_up_writing(error: OSError) -> NoReturn:

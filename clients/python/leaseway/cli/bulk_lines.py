@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Final, Protocol
 
+import click
 import orjson
 
-from leaseway.cli.given import post_body
+from leaseway.cli.given import BOM, post_body
 
 SLICE_BYTES: Final = 512 * 1024
 """What one request carries at most, but for a single line: below what proxies usually let through."""
@@ -31,7 +32,8 @@ class ContentKeys:
     """Keys by what a line says, and how often it was there before: equal lines are so many items.
 
     A line keeps its key where others were added, mended or taken out. `run` makes the keys of a run its own. What was
-    seen is in a nameless file on disk, so that a million lines take no memory.
+    seen is in a nameless file on disk, so that a million lines take no memory. Raises `ClickException` where that is
+    full.
     """
 
     def __init__(self, run: str) -> None:
@@ -44,11 +46,17 @@ class ContentKeys:
     def key(self, text: bytes, item: Any) -> str:
         """A digest and a number."""
         digest = hashlib.blake2b(text, digest_size=16, key=hashlib.sha256(self._run).digest())
-        (times,) = self._seen.execute(
-            "INSERT INTO seen VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1 RETURNING times",
-            (digest.digest(),),
-        ).fetchone()
-        return f"line-{digest.hexdigest()}-{times}"
+        return f"line-{digest.hexdigest()}-{self._times(digest.digest())}"
+
+    def _times(self, digest: bytes) -> int:
+        """How often it was there, this time included."""
+        statement = "INSERT INTO seen VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1 RETURNING times"
+        try:
+            (times,) = self._seen.execute(statement, (digest,)).fetchone()
+        except sqlite3.OperationalError as full:
+            told = "cannot note which lines were there"
+            raise click.ClickException(f"{told}: {full}; SQLITE_TMPDIR can name a folder with more room") from None
+        return int(times)
 
 
 class MemberKeys:
@@ -78,6 +86,8 @@ class Line:
 def posts(stream: IO[bytes], keys: Keys, options: dict[str, Any], max_bytes: int) -> Iterator[Line]:
     """The lines of a stream but the empty ones; one of more than `max_bytes` is not kept in memory."""
     for number, text in enumerate(_lines(stream, max_bytes), 1):
+        if number == 1 and text is not None:
+            text = text.removeprefix(BOM)
         if text is None:
             yield Line(number, b"", f"it has more than {max_bytes:,} bytes, which is all that the server takes")
         elif text := text.strip():

@@ -14,6 +14,11 @@ from typing import Any, Final
 import click
 import orjson
 
+from leaseway.errors import Rejected
+from leaseway.protocol import MAX_MS, encode_value
+
+BOM: Final = b"\xef\xbb\xbf"
+"""What some programs put before a text in UTF-8. It says nothing."""
 _UNITS: Final = {"": 1_000, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
 
@@ -23,15 +28,21 @@ def milliseconds(text: str) -> int:
     found = _SPAN.fullmatch(text)
     if found is None:
         raise click.BadParameter(f"{text!r} is no length of time; say it as 90s, 5m, 1.5h or 7d")
-    return round(float(found[1]) * _UNITS[found[2] or ""])
+    told = float(found[1]) * _UNITS[found[2] or ""]
+    if told > MAX_MS:
+        raise click.BadParameter("it is longer than any time that can be said")
+    return round(told)
 
 
 def json_object(text: str) -> dict[str, Any]:
     """A JSON object."""
     try:
         value = json.loads(text)
-    except ValueError as error:
+        encode_value(value)
+    except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"it is not JSON: {error}") from None
+    except Rejected as refused:
+        raise click.BadParameter(f"it cannot be sent as it is: {refused.errors[0]['message']}") from None
     if not isinstance(value, dict):
         raise click.BadParameter('it must be a JSON object, such as {"format": "jpg"}')
     return value
@@ -42,7 +53,7 @@ def item_text(word: str) -> bytes:
 
     It is sent as it was written: a number keeps all of its digits.
     """
-    text = _read(word)
+    text = _read(word).removeprefix(BOM)
     try:
         orjson.loads(text)
     except ValueError as error:

@@ -10,7 +10,7 @@ import click
 
 from leaseway.cli.options import json_option, only_queue_of, print_json, token_option
 from leaseway.cli.remote import CannotReach, Remote
-from leaseway.cli.tables import print_table, span
+from leaseway.cli.tables import percent, print_table, span
 
 View = dict[str, Any]
 STATUSES: Final = ("pending", "processing", "finished", "failed", "dead", "cancelled", "expired")
@@ -95,15 +95,10 @@ def _note(view: View, now: int) -> str:
     notes = []
     if view["status"] == "processing":
         notes += [view["worker"]] if view["worker"] else []
-        notes += _percent(view["progress"])
+        far = percent(view["progress"])
+        notes += [] if far is None else [f"{far:g} %"]
     if view["label"] in ("scheduled", "retrying"):
         notes.append(f"due in {span(view['dueAt'] - now)}")
     if view["error"]:
         notes.append(str(view["error"].get("message", "")))
     return "; ".join(notes)
-
-
-def _percent(progress: Any) -> list[str]:
-    """A progress record is whatever the queue's schema says. Where it has a number `percent`, it means that."""
-    percent = progress.get("percent") if isinstance(progress, dict) else None
-    return [f"{percent:g} %"] if isinstance(percent, int | float) else []

@@ -25,6 +25,7 @@ from leaseway.attempt import Attempt
 from leaseway.cli.child import Child, lines
 from leaseway.cli.guardian import Guardian
 from leaseway.errors import LeaseLost, Permanent, Rejected, Release, Retry
+from leaseway.protocol import encode_value
 
 EX_DATAERR: Final = 65
 """The exit status that says: this item can never succeed. It is sysexits.h's word for wrong input."""
@@ -108,9 +109,17 @@ class Program:
     def _fault(self, status: int, last_line: str) -> Permanent | Retry:
         if status < 0:  # What it said last was before it knew.
             said = f"; the last that it said: {last_line}" if last_line else ""
-            return Retry(f"killed by {signal.Signals(-status).name}{said}")
+            return Retry(f"killed by {_name(-status)}{said}")
         told = last_line or f"exit status {status}"
         return Permanent(told, code=f"exit-{status}") if status in self.permanent else Retry(told)
+
+
+def _name(number: int) -> str:
+    """A signal's; those of real time have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def words_of(command: str) -> tuple[str, ...]:
@@ -160,11 +169,13 @@ class _Heard:
             raise Permanent(f"it wrote more than {LONGEST_OUTPUT:,} bytes to standard output", code="too-large")
         text = self._output.strip()
         try:
-            return json.loads(text) if text else None
-        except ValueError as error:
+            value = json.loads(text) if text else None
+            encode_value(value)
+        except (ValueError, RecursionError, Rejected) as error:
             shown = text[:_SHOWN].decode(errors="replace")
             told = f"exit status 0, and what it wrote to standard output is not JSON ({error}): {shown}"
             raise Permanent(told, code="bad-json") from None
+        return value
 
     async def _hear_output(self) -> None:
         while chunk := await self._child.output.read(LONGEST_RECORD):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -39,6 +39,12 @@ def span(ms: int) -> str:
         if seconds >= size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def percent(progress: Any) -> float | None:
+    """A progress record is whatever the queue's schema says. Where it has a number `percent`, it means that."""
+    found = progress.get("percent") if isinstance(progress, dict) else None
+    return found if isinstance(found, int | float) else None
 
 
 def _print_plain(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

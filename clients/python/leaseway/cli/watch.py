@@ -13,7 +13,7 @@ from leaseway.cli.options import INTERRUPTED, items_of, json_option, token_optio
 from leaseway.cli.remote import CannotReach, NotDone, Remote
 from leaseway.cli.watch_screen import Screen, watch_screen
 from leaseway.client import Client
-from leaseway.errors import LeasewayError
+from leaseway.errors import LeasewayError, UnknownItem
 from leaseway.protocol import View
 
 _LATER: Final = "Not ended yet: {}. It goes on without you; look again with leaseway watch."
@@ -43,33 +43,34 @@ def follow(remote: Remote, token: str | None, ids: Sequence[str], *, as_json: bo
     """Shows these items until their ends. Gives the exit status."""
     with watch_screen(ids, as_json=as_json) as screen:
         try:
-            there = _look(remote, ids, screen)
+            _look(remote, ids, screen)
             if screen.open:
                 asyncio.run(_follow(remote.url, token, screen))
         except KeyboardInterrupt:
             screen.say(_LATER.format(", ".join(screen.open)))
             return INTERRUPTED
-    return int(not there or not screen.all_finished)
+    return int(not screen.all_finished)
 
 
-def _look(remote: Remote, ids: Sequence[str], screen: Screen) -> bool:
-    """Shows how they are now; whether all of them are there. Over HTTP, which tells at once what hinders."""
-    there = True
+def _look(remote: Remote, ids: Sequence[str], screen: Screen) -> None:
+    """Shows how they are now. Over HTTP, which tells at once what hinders."""
     for item_id in ids:
         try:
             screen.show(View.of(remote.get(f"items/{item_id}", "status")))
         except NotDone as unknown:
-            there = False
             screen.miss(item_id, unknown.message)
-    return there
 
 
 async def _follow(url: str, token: str | None, screen: Screen) -> None:
-    """Shows each change. A lost connection is mended, and told."""
+    """Shows each change. A lost connection is mended, and told; what was deleted meanwhile is told, too."""
     tell_news(screen.say)
     try:
         async with Client(url, token=token) as queue:
-            async for view in queue.watch(list(screen.open)):
-                screen.show(view)
+            while screen.open:
+                try:
+                    async for view in queue.watch(list(screen.open)):
+                        screen.show(view)
+                except UnknownItem as unknown:
+                    screen.miss(unknown.id, "there is no such item any more")
     except (LeasewayError, TimeoutError) as error:
         raise CannotReach(str(error)) from None

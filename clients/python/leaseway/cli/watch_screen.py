@@ -11,7 +11,7 @@ import click
 
 from leaseway.cli.options import print_json
 from leaseway.cli.remote import printable
-from leaseway.cli.tables import STYLES, span
+from leaseway.cli.tables import STYLES, percent, span
 from leaseway.cli.terminal import console, on_live_terminal
 from leaseway.protocol import View
 
@@ -57,6 +57,7 @@ class Screen:
     def miss(self, item_id: str, why: str) -> None:
         """An item is not there."""
         self.open.pop(item_id, None)
+        self.all_finished = False
         self.say(f"{item_id}: {why}")
 
     def say(self, text: str) -> None:
@@ -157,12 +158,6 @@ def note(view: View) -> str:
     return "; ".join(notes)
 
 
-def percent(progress: Any) -> float | None:
-    """A progress record is whatever the queue's schema says. Where it has a number `percent`, it means that."""
-    found = progress.get("percent") if isinstance(progress, dict) else None
-    return found if isinstance(found, int | float) else None
-
-
 def _far(progress: Any) -> str:
     found = percent(progress)
     return _short(progress) if found is None else f"{found:g} %"
@@ -187,13 +182,14 @@ def _progress() -> Progress:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
+    terminal = console()
     return Progress(
-        SpinnerColumn(),
+        SpinnerColumn("line" if terminal.options.ascii_only else "dots"),
         TextColumn("{task.description}", markup=False),
         TextColumn("{task.fields[state]}"),
         BarColumn(20),
         TimeElapsedColumn(),
         TextColumn("{task.fields[note]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
-        console=console(),
+        console=terminal,
         transient=True,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
-import os
 import signal
 import tempfile
 from pathlib import Path
@@ -39,7 +38,6 @@ def demo(once: bool, pace: float) -> None:
     """
     if importlib.util.find_spec("uvicorn") is None:
         raise click.UsageError("demo needs the server, which is not installed: pip install 'leaseway[server]'")
-    os.environ["no_proxy"] = os.environ["NO_PROXY"] = "*"  # All of this stays on this machine.
     logging.getLogger("leaseway").addHandler(logging.NullHandler())  # What matters of it is on the screen.
     with tempfile.TemporaryDirectory(prefix="leaseway-demo-") as folder:
         raise SystemExit(asyncio.run(_run(Path(folder), pace, once=once)))

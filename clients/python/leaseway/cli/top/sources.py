@@ -119,7 +119,7 @@ class Source:
     def note_trouble(self) -> None:
         """Says of a connection that does not come about why."""
         if self._link.trouble is not None and not self.figures.told:
-            self.figures.trouble = printable(str(self._link.trouble).removeprefix("1006 "))  # No code was told.
+            self.figures.trouble = printable(str(self._link.trouble))
 
     def _on_events(self, events: list[Told | Lost]) -> None:
         for event in events:
