@@ -102,7 +102,7 @@ REQUESTS: Final = {
     "OPTIONS": got("/demo/items", "Access-Control-Request-Method: POST\r\n", method="OPTIONS"),
     "another origin": got("/demo/items/1", "Origin: https://evil.example\r\n"),
     "the page": got("/"),
-    "its script": got("/_pages/dashboard/index.js"),
+    "its script": got("/_pages/dashboard/main.js"),
     "no file of the page": got("/_pages/else.js"),
     "health": got("/_health"),
     "metrics": got("/_metrics"),

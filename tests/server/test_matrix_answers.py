@@ -257,6 +257,6 @@ async def test_sockets_of_strange_queues_are_closed_as_of_none(tmp_path: Path) -
 async def test_what_is_open_to_everybody_asks_for_no_token(tmp_path: Path) -> None:
     async with stage(tmp_path, LIMITS + PUBLIC) as on:
         callers = [Caller(), on.cast.callers["alice"]["in the URL"], *on.cast.callers["invalid"].values()]
-        for path in ("/_health", "/_ready", "/", "/_pages/dashboard/index.js"):
+        for path in ("/_health", "/_ready", "/", "/_pages/dashboard/main.js"):
             answers = {await on.line.ask("GET", path, caller) for caller in callers}
             assert [answer.status for answer in answers] == [200]

@@ -45,26 +45,34 @@ class Tab:
         """A second tab of the same browser, which shares nothing with this one."""
         browser = self.page.context.browser
         assert browser is not None
-        return await _new_tab(browser)
+        return await new_tab(browser)
+
+
+@asynccontextmanager
+async def open_browser() -> AsyncIterator[Browser]:
+    """A browser, for as long as it takes."""
+    chromium = find_chromium()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+async def new_tab(browser: Browser) -> Tab:
+    """A tab without a page yet, which shares nothing with others of the browser; close its page's context."""
+    tab = Tab(await (await browser.new_context()).new_page())
+    tab.page.on("console", tab.on_console)
+    tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+    return tab
 
 
 @asynccontextmanager
 async def open_tab() -> AsyncIterator[Tab]:
     """A tab of a fresh browser, without a page yet."""
-    chromium = find_chromium()
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        try:
-            yield await _new_tab(browser)
-        finally:
-            await browser.close()
-
-
-async def _new_tab(browser: Browser) -> Tab:
-    tab = Tab(await browser.new_page())
-    tab.page.on("console", tab.on_console)
-    tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
-    return tab
+    async with open_browser() as browser:
+        yield await new_tab(browser)
 
 
 def find_chromium() -> str:

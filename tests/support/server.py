@@ -47,6 +47,11 @@ class TestServer:
         return self.running.address.rstrip("/")
 
     @property
+    def port(self) -> int:
+        """On which it listens."""
+        return int(self.base_url.rpartition(":")[2])
+
+    @property
     def ws_url(self) -> str:
         """The same for WebSockets."""
         return self.base_url.replace("http://", "ws://")
@@ -64,14 +69,15 @@ async def running_server(
     *,
     users: Mapping[str, Sequence[Right]] | None = None,
     clock: Clock | None = None,
+    port: int = 0,
 ) -> AsyncIterator[TestServer]:
     """Serves `toml` (None: the open queue `demo`) with its data in `folder`; each user gets a token of its name.
 
-    Start it again on the same folder for a restart. `users` maps names to the rights that their tokens are narrowed to
-    (none: not narrowed).
+    Start it again on the same folder, and on its `port`, for a restart. `users` maps names to the rights that their
+    tokens are narrowed to (none: not narrowed).
     """
     config_file = folder / "leaseway.toml"
-    server = f'[server]\nlisten = "127.0.0.1:0"\nstore = "sqlite:{folder / "data"}"\n'
+    server = f'[server]\nlisten = "127.0.0.1:{port}"\nstore = "sqlite:{folder / "data"}"\n'
     text = server + (open_queue() if toml is None else toml)
     if toml is not None and "[server]" in toml:
         text = toml.replace("[server]\n", server, 1)

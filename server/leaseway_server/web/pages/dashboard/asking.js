@@ -1,0 +1,26 @@
+/** Questions that need an answer before something is done that cannot be undone. */
+
+import { element } from "./element.js";
+
+/** Whether the person says yes. The focus is on the way out, so that a stray Enter does nothing. */
+export function confirmed(question, yes) {
+  return new Promise((resolve) => {
+    const dialog = element(
+      "dialog",
+      { class: "question", "aria-label": question, onclose: () => answered() },
+      element("p", {}, question),
+      element(
+        "form",
+        { method: "dialog", class: "row" },
+        element("button", { class: "quiet", value: "", autofocus: true }, "No"),
+        element("button", { class: "grave", value: "yes" }, yes),
+      ),
+    );
+    const answered = () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    };
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}

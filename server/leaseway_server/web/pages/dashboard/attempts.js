@@ -1,0 +1,26 @@
+/** What became of the attempts of an item that gave no result: who, how long, and by which cause. */
+
+import { element } from "./element.js";
+import { duration } from "./words.js";
+
+/** What an ending means (PROTOCOL.md §1). */
+const MEANS = {
+  lost: "its worker was lost",
+  parted: "the server was restarted meanwhile, at no charge",
+  failed: "its worker said that it failed",
+  released: "its worker gave it back, at no charge",
+};
+
+export function attemptTable(attempts) {
+  const head = ["", "worker", "took", "cause"].map((name) => element("th", { scope: "col" }, name));
+  return element(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Attempts" },
+    element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, attempts.map(row))),
+  );
+}
+
+function row({ attempts, worker, from, to, ending, error }) {
+  const cells = [worker ?? "", duration(to - from), `${ending}: ${MEANS[ending] ?? ""}${error ? ` (${error.message})` : ""}`];
+  return element("tr", { "data-ending": ending }, element("th", { scope: "row" }, String(attempts)), cells.map((text) => element("td", {}, text)));
+}

@@ -1,0 +1,78 @@
+/** What happened in each minute of the last hour, as a small chart. The newest minute comes with the figures. */
+
+import { drawn, element, fill } from "./element.js";
+import { number } from "./words.js";
+
+const MINUTES = 60;
+const WIDE = 6;
+const HIGH = 90;
+const BAD = ["failed", "dead"];
+
+export class Chart {
+  #queue;
+  #minutes = [];
+  #known = false;
+  #picture = drawn("svg", { viewBox: `0 0 ${MINUTES * WIDE} ${HIGH}`, role: "img", preserveAspectRatio: "none" });
+  #words = element("p", { class: "hint" });
+  root = element(
+    "section",
+    { class: "sheet", "aria-labelledby": "chart" },
+    element("h2", { id: "chart" }, "The last hour"),
+    element("div", { class: "chart" }, this.#picture),
+    this.#words,
+    element(
+      "p",
+      { class: "hint legend" },
+      element("span", { class: "key done" }, "finished"),
+      element("span", { class: "key bad" }, "failed or dead"),
+      element("span", { class: "key posted" }, "posted"),
+    ),
+  );
+
+  constructor(queue) {
+    this.#queue = queue;
+  }
+
+  /** Asked once, and again when the connection was away: what is told since is the newest minute. */
+  async refresh() {
+    if (this.#known) return;
+    this.#minutes = (await this.#queue.ask("GET", "rates")).minutes;
+    this.#known = true;
+    this.#draw();
+  }
+
+  told({ rates }) {
+    const newest = this.#minutes.at(-1);
+    if (!this.#known || !rates || rates.at < newest.at) return;
+    if (rates.at === newest.at) this.#minutes.splice(-1, 1, rates);
+    else if (rates.at === newest.at + 60_000) this.#minutes = [...this.#minutes.slice(1), rates];
+    else this.#known = false; // A gap: all are asked for again.
+    this.#draw();
+  }
+
+  #draw() {
+    const most = Math.max(1, ...this.#minutes.map((minute) => Math.max(minute.posted, minute.finished + bad(minute))));
+    const tall = (count) => (count / most) * (HIGH - 4);
+    fill(this.#picture, this.#minutes.flatMap((minute, at) => bars(minute, at, tall)), this.#line(tall));
+    const sum = (count) => number(this.#minutes.reduce((total, minute) => total + count(minute), 0));
+    const text = `${sum((one) => one.posted)} posted, ${sum((one) => one.finished)} finished, ${sum(bad)} failed or dead.`;
+    this.#words.textContent = text;
+    this.#picture.setAttribute("aria-label", text);
+  }
+
+  #line(tall) {
+    const points = this.#minutes.map((minute, at) => `${at * WIDE + WIDE / 2},${HIGH - tall(minute.posted)}`);
+    return drawn("polyline", { class: "posted", points: points.join(" ") });
+  }
+}
+
+function bad(minute) {
+  return BAD.reduce((sum, name) => sum + minute[name], 0);
+}
+
+function bars(minute, at, tall) {
+  const bar = (name, from, height) =>
+    drawn("rect", { class: name, x: at * WIDE + 1, width: WIDE - 2, y: HIGH - from - height, height });
+  const done = tall(minute.finished);
+  return [bar("done", 0, done), bar("bad", done, tall(bad(minute)))];
+}

@@ -1,0 +1,19 @@
+/** What the browser keeps for this page, where it may: the token of this tab if the person says so, and the colours. */
+
+export function readKept(storage, name) {
+  try {
+    return globalThis[storage].getItem(`leaseway-${name}`) ?? "";
+  } catch {
+    return ""; // Storage is switched off.
+  }
+}
+
+/** Keeps a text; an empty one is forgotten. */
+export function keep(storage, name, text) {
+  try {
+    if (text) globalThis[storage].setItem(`leaseway-${name}`, text);
+    else globalThis[storage].removeItem(`leaseway-${name}`);
+  } catch {
+    // Storage is switched off or full: it lasts as long as the page does.
+  }
+}

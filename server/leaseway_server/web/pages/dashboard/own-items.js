@@ -1,0 +1,72 @@
+/**
+ * The items of who is no administrator: what this page posted, and, when the person asks for it, all that is theirs.
+ *
+ * Not by itself: the server counts an end that `mine` told as seen by its producer (PROTOCOL.md §3), who may be a
+ * program that still waits for it.
+ */
+
+import { element } from "./element.js";
+import { ItemRows } from "./item-rows.js";
+import { linkTo } from "./place.js";
+
+const MOST = 200;
+
+export class OwnItems {
+  root;
+  #queue;
+  #signal;
+  #rows;
+  /** The newest state of each, the newest first. */
+  #views = new Map();
+  #fault = element("p", { class: "fault", role: "alert" });
+  #id = element("input", { required: true, pattern: "[0-9a-f]{16}", title: "16 digits from 0 to 9 and a to f", autocomplete: "off" });
+
+  constructor(queue, name, signal, hasName) {
+    this.#queue = queue;
+    this.#signal = signal;
+    this.#rows = new ItemRows(name, "own", "Nothing yet. What you post here appears, and changes by itself.");
+    this.#rows.show([]);
+    const goTo = (event) => {
+      event.preventDefault();
+      location.hash = linkTo(name, this.#id.value);
+    };
+    this.root = element(
+      "section",
+      { class: "sheet wide", "aria-labelledby": "own" },
+      element("h2", { id: "own" }, "Your items"),
+      element("form", { class: "row filters", onsubmit: goTo }, element("label", {}, "An item's id", this.#id), element("button", { class: "quiet" }, "Show it")),
+      hasName && this.#offerMine(),
+      this.#fault,
+      this.#rows.root,
+    );
+  }
+
+  /** An item that was posted here. */
+  add(id) {
+    void this.#watch([id]);
+  }
+
+  #offerMine() {
+    const button = element("button", { class: "quiet", type: "button" }, "Show all that is mine");
+    button.addEventListener("click", () => {
+      button.remove();
+      void this.#watch("mine");
+    });
+    return element("div", { class: "row" }, button);
+  }
+
+  async #watch(what) {
+    try {
+      for await (const view of this.#queue.watch(what, { signal: this.#signal })) this.#show(view);
+    } catch (error) {
+      if (!this.#signal.aborted) this.#fault.textContent = error.message;
+    }
+  }
+
+  #show(view) {
+    this.#views.set(view.id, view);
+    const newest = [...this.#views.values()].sort((one, other) => other.postedAt - one.postedAt).slice(0, MOST);
+    this.#views = new Map(newest.map((each) => [each.id, each]));
+    this.#rows.show(newest);
+  }
+}

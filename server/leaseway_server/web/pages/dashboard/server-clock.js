@@ -1,0 +1,16 @@
+/**
+ * The time of the server, in milliseconds since the epoch. All that is told here is on its clock (PROTOCOL.md §0), and
+ * the browser's may be off by a day; so ages are counted from what the server's answers say of their time.
+ */
+
+let ahead = Date.now() - performance.now(); // The browser's own, until an answer came.
+
+export function serverNow() {
+  return performance.now() + ahead;
+}
+
+/** An answer of the server came now; its header `Date` has whole seconds. */
+export function hearTime(response) {
+  const told = Date.parse(response.headers.get("date"));
+  if (!Number.isNaN(told)) ahead = told + 500 - performance.now();
+}

@@ -1,0 +1,47 @@
+/** Who looks: a token, or nobody in particular. It is in memory, and in the tab's storage only where the person says so. */
+
+import { Queue } from "../../_client/client.js";
+import { keep, readKept } from "./kept.js";
+import { addressOf, listQueues } from "./server.js";
+
+export class Session extends EventTarget {
+  /** Those that one has any right on: `[{queue, rights}]`. */
+  queues = [];
+  #token = readKept("sessionStorage", "token");
+
+  get signedIn() {
+    return this.#token !== "";
+  }
+
+  /** Asks again what one may see. Throws `Unauthorized` and `ConnectionLost`. */
+  async refresh() {
+    this.queues = await listQueues(this.#token);
+    this.dispatchEvent(new Event("queues"));
+  }
+
+  /** Throws, and all stays as it was, where the token is not valid. */
+  async signIn(token, remember) {
+    if (!/^[!-~]+$/.test(token)) throw new TypeError("A token has no spaces and none but plain characters.");
+    this.queues = await listQueues(token);
+    this.#token = token;
+    keep("sessionStorage", "token", remember ? token : "");
+    this.dispatchEvent(new Event("queues"));
+  }
+
+  signOut() {
+    this.#token = "";
+    this.queues = [];
+    keep("sessionStorage", "token", "");
+    this.dispatchEvent(new Event("queues"));
+  }
+
+  /** A queue, by the JavaScript client: over sockets the token goes as a ticket, so that it enters no URL. */
+  open(queue) {
+    const token = this.#token;
+    return new Queue(addressOf(queue), token ? { getToken: () => token } : {});
+  }
+
+  rightsOn(queue) {
+    return new Set(this.queues.find((each) => each.queue === queue)?.rights);
+  }
+}

@@ -1,0 +1,41 @@
+/** A value of an item as nodes: pictures as pictures, colours with a chip, the rest as JSON text, never as HTML. */
+
+import { element } from "./element.js";
+import { bytes } from "./words.js";
+
+const PICTURE = /^data:image\/(png|jpeg|webp|gif);base64,/;
+const COLOUR = /^#[0-9a-f]{6}$/;
+/** So many characters are shown of a text at first; a browser that lays out 800 KiB at once stands still. */
+const SHOWN_AT_FIRST = 2_000;
+
+export function shown(value) {
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return one("value", value);
+  const members = Object.entries(value);
+  if (!members.length) return text("{}");
+  return element("dl", { class: "members" }, members.flatMap(([name, member]) => [element("dt", {}, name), element("dd", {}, one(name, member))]));
+}
+
+function one(name, value) {
+  if (typeof value === "string") return PICTURE.test(value) ? element("img", { src: value, alt: name }) : text(value);
+  if (Array.isArray(value) && value.length && value.every((each) => COLOUR.test(each))) return element("span", {}, value.map(colour));
+  return text(JSON.stringify(value, null, 2));
+}
+
+function text(whole) {
+  const shownText = element("pre", {}, whole.slice(0, SHOWN_AT_FIRST));
+  if (whole.length <= SHOWN_AT_FIRST) return shownText;
+  const more = element("button", { class: "quiet", type: "button" }, `Show all of it (${bytes(whole.length)})`);
+  more.addEventListener("click", () => {
+    shownText.textContent = whole;
+    shownText.focus();
+    more.remove();
+  });
+  shownText.setAttribute("tabindex", "-1");
+  return element("div", {}, shownText, more);
+}
+
+function colour(value) {
+  const chip = element("i", { "aria-hidden": "true" });
+  chip.style.backgroundColor = value;
+  return element("span", { class: "colour" }, chip, value);
+}

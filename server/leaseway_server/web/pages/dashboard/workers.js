@@ -1,0 +1,68 @@
+/** Who is connected to work, what each holds, and since when. */
+
+import { age } from "./age.js";
+import { element, refill } from "./element.js";
+import { linkTo } from "./place.js";
+import { number } from "./words.js";
+
+const MOST_WORKERS = 50;
+const MOST_HELD = 5;
+
+export class Workers {
+  #queue;
+  #name;
+  #rows = element("tbody");
+  #more = element("p", { class: "hint" });
+  root = element(
+    "section",
+    { class: "sheet", "aria-labelledby": "workers" },
+    element("h2", { id: "workers" }, "Workers"),
+    element(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": "workers" },
+      element(
+        "table",
+        {},
+        element("thead", {}, element("tr", {}, ["worker", "connected", "holds", "asks for"].map(heading))),
+        this.#rows,
+      ),
+    ),
+    this.#more,
+  );
+
+  constructor(queue, name) {
+    this.#queue = queue;
+    this.#name = name;
+  }
+
+  async refresh() {
+    const { workers } = await this.#queue.ask("GET", "workers");
+    refill(this.#rows, workers.slice(0, MOST_WORKERS).map((worker) => this.#row(worker)));
+    const rest = workers.length - MOST_WORKERS;
+    this.#more.textContent = workers.length ? (rest > 0 ? `and ${number(rest)} more` : "") : "None is connected.";
+  }
+
+  #row({ worker, user, client, connectedAt, holds, waiting }) {
+    const places = waiting.reduce((sum, claim) => sum + claim.count, 0);
+    return element(
+      "tr",
+      {},
+      element("th", { scope: "row", title: client ?? "" }, worker || "without a name", user && element("small", {}, ` ${user}`)),
+      element("td", {}, age(connectedAt)),
+      element("td", {}, this.#held(holds)),
+      element("td", {}, places ? `${number(places)} more` : "nothing"),
+    );
+  }
+
+  #held(holds) {
+    const shown = holds.slice(0, MOST_HELD).map(({ id, since }) =>
+      element("div", {}, element("a", { class: "id", href: linkTo(this.#name, id) }, id), " ", age(since)),
+    );
+    const rest = holds.length - MOST_HELD;
+    return shown.length ? [...shown, rest > 0 && `and ${number(rest)} more`] : "nothing";
+  }
+}
+
+function heading(text) {
+  return element("th", { scope: "col" }, text);
+}

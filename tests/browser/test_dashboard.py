@@ -1,0 +1,268 @@
+"""The dashboard of a queue in a real browser, with a real server: what it shows, live, and what one does with it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, expect
+
+from leaseway import Attempt, Client, Worker
+from support.dashboard import Dashboard, dashboard
+from support.server import TestServer, open_queue, running_server
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+QUEUES = ("live", "full", "many", "turned", "evil", "large", "bulk", "busy", "keys", "skewed")
+DAY_OFF = "const now = Date.now; Date.now = () => now() - 86_400_000;"
+"""In the page: its clock is a day behind."""
+EVIL = "<script>document.title = 1</script><img src=x onerror='document.title = 1'>"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TestServer]:
+    """Each test has a queue of its own."""
+    toml = "".join(open_queue(name, retry='{ delays = ["1ms"] }') for name in QUEUES)
+    async with running_server(tmp_path_factory.mktemp("server"), toml) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser: Browser, server: TestServer) -> AsyncIterator[Dashboard]:
+    """In the end nothing was complained of: no error, no violation of the policy."""
+    shown = await dashboard(browser, server)
+    yield shown
+    await shown.tab.page.context.close()
+    assert shown.complaints == []
+
+
+async def test_all_queues_are_shown_live(page: Dashboard, server: TestServer) -> None:
+    await page.go()
+    card = page.tab.page.locator(".cards li").filter(has_text="live")
+    await expect(card).to_contain_text("empty · 0 workers")
+    async with Client(f"{server.ws_url}/live") as queue:
+        job = await queue.post(1)
+        await expect(card).to_contain_text("1 pending")
+        assert await job.cancel()
+        await expect(card).to_contain_text("1 cancelled")
+    await card.get_by_role("link").click()
+    await expect(page.tab.page.get_by_role("heading", level=1)).to_contain_text("live")
+    await expect(page.rows.locator(".badge")).to_have_text(["cancelled"])
+
+
+async def test_an_item_is_shown_in_full_from_its_post_to_its_end(page: Dashboard, server: TestServer) -> None:
+    go_on = asyncio.Event()
+    worker = Worker(f"{server.ws_url}/full", name="box", concurrency=1)
+
+    @worker.handler
+    async def work(item: Any, attempt: Attempt) -> Any:
+        if attempt.attempts == 1:
+            raise ValueError("no luck yet")
+        await attempt.progress({"percent": 40, "stage": "half"})
+        await go_on.wait()
+        return {"colours": ["#ff0000"], "of": item}
+
+    await page.open("full")
+    await page.post_json('{"hello": "world"}')
+    await expect(page.badge).to_have_text("pending")
+    await expect(page.part("why")).to_contain_text("no worker")
+    await expect(page.part("item")).to_contain_text("world")
+    async with worker:
+        await expect(page.badge).to_have_text("processing")
+        await expect(page.sheet.locator("progress")).to_have_js_property("value", 40)
+        await expect(page.part("progress")).to_contain_text("half")
+        await expect(page.part("error")).to_contain_text("no luck yet")
+        failed = page.part("attempts").locator("tr[data-ending=failed]")
+        await expect(failed).to_contain_text("its worker said that it failed")
+        await expect(page.part("why")).to_contain_text("box-")
+        await expect(page.workers).to_contain_text("box-")
+        await expect(page.figure("workers")).to_have_text("1")
+        go_on.set()
+        await expect(page.badge).to_have_text("finished")
+    await expect(page.part("result").locator(".colour")).to_have_text("#ff0000")
+    await expect(page.part("times").locator("li")).to_contain_text(["posted", "last begun", "finished"])
+    await expect(page.tab.page.locator("#news")).to_contain_text("finished")
+    await expect(page.rows.locator(".badge")).to_have_text(["finished"])
+    chart = page.tab.page.locator(".chart svg")
+    await expect(chart).to_have_attribute("aria-label", "1 posted, 1 finished, 0 failed or dead.")
+    await page.tab.page.reload()
+    await expect(page.badge).to_have_text("finished")
+
+
+async def test_items_are_listed_by_page_and_filter(page: Dashboard, server: TestServer) -> None:
+    async with Client(f"{server.ws_url}/many") as queue:
+        await queue.post_many([{"number": number} for number in range(59)])
+        keyed = await queue.post("by name", key="the one", delay=3600)
+    await page.open("many")
+    await expect(page.rows).to_have_count(25)
+    await expect(page.rows.first).to_have_attribute("data-id", keyed.id)
+    seen = await page.listed()
+    for number, count in ((2, 25), (3, 10)):
+        await page.button("Older").click()
+        await expect(page.tab.page.get_by_text(f"Page {number}")).to_be_visible()
+        await expect(page.rows).to_have_count(count)
+        seen |= await page.listed()
+    assert len(seen) == 60
+    await expect(page.button("Older")).to_be_disabled()
+    await page.button("Newer").click()
+    await expect(page.rows).to_have_count(25)
+
+    for name, value, count in (
+        ("key", "the one", 1),
+        ("key", "another", 0),
+        ("key", "", 25),
+        ("postedBy", "nobody who is there", 0),
+        ("postedBy", "", 25),
+    ):
+        await page.filter(name).fill(value)
+        await page.button("List").click()
+        await expect(page.rows).to_have_count(count)
+    await page.filter("label").select_option("scheduled")
+    await expect(page.rows).to_have_count(1)
+    await page.filter("status").select_option("finished")
+    await expect(page.tab.page.get_by_text("There is no such item.")).to_be_visible()
+
+
+async def test_an_item_is_cancelled_retried_and_deleted(page: Dashboard, server: TestServer) -> None:
+    async with Client(f"{server.ws_url}/live") as queue:
+        job = await queue.post("by hand")
+    await page.open(f"live/{job.id}")
+    await page.act("Cancel", "No")
+    await expect(page.badge).to_have_text("pending")
+    await page.act("Cancel", "Cancel it")
+    await expect(page.badge).to_have_text("cancelled")
+    await page.act("Retry")
+    await expect(page.badge).to_have_text("pending")
+    async with Client(f"{server.ws_url}/live") as queue:  # Still live, though it had ended.
+        await (await queue.get(job.id)).cancel()
+    await expect(page.badge).to_have_text("cancelled")
+    await page.act("Delete", "Delete it")
+    await expect(page.sheet).to_contain_text("It is deleted.")
+    await page.tab.page.reload()
+    await expect(page.sheet).to_contain_text("There is no such item")
+
+
+async def test_all_of_a_list_are_handled_at_once_by_the_count_that_was_confirmed(
+    page: Dashboard, server: TestServer
+) -> None:
+    async with Client(f"{server.ws_url}/bulk") as queue:
+        await queue.post_many(list(range(40)))
+    await page.open("bulk")
+    told = page.tab.page.locator(".bulk p[role=status]")
+    await page.filter("status").select_option("pending")
+    await page.button("Cancel all …").click()
+    await expect(page.tab.page.locator(".question")).to_contain_text("Cancel 40 items? (status pending)")
+    await page.button("No").click()
+    await expect(told).to_have_text("Nothing was changed.")
+    await expect(page.figure("pending")).to_have_text("40")
+    await page.button("Cancel all …").click()
+    await page.button("Cancel 40 items").click()
+    await expect(told).to_have_text("40 of 40 were changed.")
+    await expect(page.figure("cancelled")).to_have_text("40")
+    await page.button("cancelled").click()
+    await expect(page.rows).to_have_count(25)
+    await page.button("Retry all …").click()
+    await page.button("Retry 40 items").click()
+    await expect(page.figure("pending")).to_have_text("40")
+    await page.button("Delete all …").click()
+    await expect(told).to_have_text("There is nothing in the list to delete.")
+
+
+async def test_a_queue_is_paused_and_goes_on(page: Dashboard, server: TestServer) -> None:
+    await page.open("turned")
+    await page.button("Pause").click()
+    await expect(page.tab.page.get_by_text("paused", exact=True)).to_be_visible()
+    assert server.engine("turned").paused
+    await page.button("Unpause").click()
+    await expect(page.tab.page.get_by_text("paused", exact=True)).to_be_hidden()
+    assert not server.engine("turned").paused
+
+
+async def test_whatever_a_text_says_it_is_text(page: Dashboard, server: TestServer) -> None:
+    worker = Worker(f"{server.ws_url}/evil", name=EVIL, concurrency=1)
+
+    @worker.handler
+    async def echo(item: Any, attempt: Attempt) -> Any:
+        if attempt.attempts == 1:
+            raise ValueError(EVIL)
+        await attempt.progress({"percent": EVIL, EVIL: EVIL})
+        return {EVIL: item, "__proto__": EVIL}
+
+    async with Client(f"{server.ws_url}/evil") as queue, worker:
+        job = await queue.post({EVIL: EVIL}, key=EVIL, meta={EVIL: EVIL})
+        await job.result()
+        await page.open(f"evil/{job.id}")
+        for part in ("item", "result", "facts", "progress", "attempts"):
+            await expect(page.part(part)).to_contain_text(EVIL)
+        await expect(page.part("result").locator("dt")).to_have_text([EVIL, "__proto__"])
+        await expect(page.rows).to_contain_text(EVIL)
+        await expect(page.workers).to_contain_text(EVIL)
+    assert await page.tab.page.locator("main script, dialog script, main img, dialog img").count() == 0
+    await expect(page.tab.page).to_have_title("evil · Leaseway")
+
+
+async def test_a_large_result_is_shown_in_part_and_then_whole(page: Dashboard, server: TestServer) -> None:
+    large = "x" * (800 * 1024)
+    worker = Worker(f"{server.ws_url}/large")
+
+    @worker.handler
+    async def work(item: Any, attempt: Attempt) -> Any:
+        return {"large": large}
+
+    async with Client(f"{server.ws_url}/large") as queue, worker:
+        job = await queue.post("for a large result")
+        await job.result()
+    await page.open(f"large/{job.id}")
+    text = page.part("result").locator("pre")
+    await expect(text).to_have_text("x" * 2_000)
+    await page.button("Show all of it (800 KiB)").click()
+    assert await text.evaluate("shown => shown.textContent.length") == len(large)
+
+
+async def test_a_busy_queue_costs_two_pushes_a_second(page: Dashboard, server: TestServer) -> None:
+    await page.open("busy")
+    began = asyncio.get_running_loop().time()
+    page.pushes.clear()
+    worker = Worker(f"{server.ws_url}/busy", concurrency=50)
+
+    @worker.handler
+    async def work(item: Any, attempt: Attempt) -> Any:
+        await attempt.progress({"percent": 50})
+        return item
+
+    async with Client(f"{server.ws_url}/busy") as queue, worker:
+        jobs = await queue.post_many(list(range(500)))
+        await asyncio.gather(*(job.result() for job in jobs))
+    await expect(page.figure("finished")).to_have_text("500")
+    took = asyncio.get_running_loop().time() - began
+    assert 0 < len(page.pushes) <= 2 * took + 2
+
+
+async def test_it_is_used_by_keyboard(page: Dashboard, server: TestServer) -> None:
+    async with Client(f"{server.ws_url}/keys") as queue:
+        job = await queue.post(1)
+    await page.open("keys")
+    link = page.rows.get_by_role("link")
+    await link.focus()
+    await page.tab.page.keyboard.press("Enter")
+    await expect(page.button("Close")).to_be_focused()
+    await expect(page.sheet.get_by_role("button", name="Cancel")).to_be_visible()
+    await page.tab.page.keyboard.press("Tab")
+    await expect(page.sheet.get_by_role("button", name="Cancel")).to_be_focused()
+    await page.tab.page.keyboard.press("Escape")
+    await expect(page.sheet).to_have_count(0)
+    await expect(link).to_be_focused()
+    assert job.id not in page.tab.page.url
+    await page.tab.page.get_by_label("Colours").select_option("dark")
+    await page.tab.page.reload()
+    await expect(page.tab.page.locator("html")).to_have_css("color-scheme", "dark")
+
+
+async def test_a_browser_whose_clock_is_a_day_off_shows_the_server_s_time(page: Dashboard, server: TestServer) -> None:
+    await page.tab.page.add_init_script(DAY_OFF)
+    async with Client(f"{server.ws_url}/skewed") as queue:
+        await queue.post(1)
+    await page.open("skewed")
+    await expect(page.rows.locator("time")).to_have_text("just now")
+    await expect(page.figure("oldest ready")).not_to_contain_text("h")

@@ -1,0 +1,185 @@
+"""Who may see and do what on the dashboard: tokens, rights, and what happens to a page that is open meanwhile."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, expect
+
+from leaseway import Client
+from leaseway_server.core.access import Right
+from leaseway_server.store.access import AccessStore
+from support.dashboard import Dashboard, dashboard
+from support.server import TestServer, open_queue, running_server
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+QUEUES = """
+[queues.members]
+access = { post = ["alice"], fetch = ["alice"], work = [], admin = ["ada"] }
+[queues.own]
+visibility = "own"
+access = { post = "users", fetch = "users", work = [], admin = ["ada"] }
+[queues.inbox]
+access = { post = ["alice"], fetch = [], work = [], admin = ["ada"] }
+"""
+KEPT = "[location.href, document.cookie, JSON.stringify({...localStorage}), document.documentElement.outerHTML].join()"
+NO_SOCKETS = """
+window.WebSocket = class {
+    close() {}
+    constructor() {
+        queueMicrotask(() => this.onclose({ code: 1006, reason: "" }));
+    }
+};
+"""
+"""In the page: each socket ends before it stands, as where a proxy blocks them."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TestServer]:
+    """Nothing on it is open."""
+    users: dict[str, list[Right]] = {"alice": [], "ada": [], "eve": ["work"]}
+    async with running_server(tmp_path_factory.mktemp("server"), QUEUES, users=users) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser: Browser, server: TestServer) -> AsyncIterator[Dashboard]:
+    """In the end no token stood in an address, and nothing was complained of."""
+    shown = await dashboard(browser, server)
+    yield shown
+    await shown.tab.page.context.close()
+    assert not [url for url in shown.asked for token in server.tokens.values() if token in url]
+    assert shown.complaints == []
+
+
+async def test_a_token_is_asked_for_and_kept_nowhere(page: Dashboard, server: TestServer) -> None:
+    await page.go("members")
+    await expect(page.tab.page.get_by_label("Token")).to_be_focused()
+    for wrong, told in (("lw_nobody", "not valid"), ("two words", "no spaces"), ("ключ", "plain characters")):
+        await page.sign_in(wrong)
+        await expect(page.tab.page.get_by_role("alert")).to_contain_text(told)
+    await page.sign_in(server.tokens["ada"])
+    await expect(page.connection).to_have_attribute("data-state", "open")
+    kept = await page.tab.page.evaluate(KEPT) + await page.tab.page.evaluate("JSON.stringify({...sessionStorage})")
+    assert server.tokens["ada"] not in kept
+    assert any("/monitor?ticket=" in url for url in page.asked)
+    await page.tab.page.reload()
+    await expect(page.tab.page.get_by_label("Token")).to_be_visible()
+
+
+async def test_a_token_is_kept_in_the_tab_where_the_person_says_so(page: Dashboard, server: TestServer) -> None:
+    await page.go("members")
+    await page.sign_in(server.tokens["ada"], keep=True)
+    await expect(page.connection).to_have_attribute("data-state", "open")
+    await page.tab.page.reload()
+    await expect(page.connection).to_have_attribute("data-state", "open")
+    assert server.tokens["ada"] not in await page.tab.page.evaluate(KEPT)
+    await page.button("Sign out").click()
+    await expect(page.tab.page.get_by_label("Token")).to_be_visible()
+    assert await page.tab.page.evaluate("sessionStorage.length") == 0
+
+
+async def test_who_is_no_administrator_has_what_is_its_own(page: Dashboard, server: TestServer) -> None:
+    await page.go("members")
+    await page.sign_in(server.tokens["alice"])
+    await expect(page.connection).to_have_attribute("data-state", "open")
+    for name in ("Pause", "Cancel all …"):
+        await expect(page.button(name)).to_be_hidden()
+    await page.post_json('"mine"')
+    await expect(page.badge).to_have_text("pending")
+    await expect(page.sheet.get_by_role("button", name="Delete")).to_be_hidden()
+    await page.button("Close").click()
+    await expect(page.rows.locator(".badge")).to_have_text(["pending"])
+    async with Client(f"{server.ws_url}/members", token=server.tokens["alice"]) as queue:
+        elsewhere = await queue.post("posted elsewhere")
+    await page.button("Show all that is mine").click()
+    await expect(page.rows).to_have_count(2)
+    await page.tab.page.get_by_label("An item's id").fill(elsewhere.id)
+    await page.button("Show it").click()
+    await page.act("Cancel", "Cancel it")
+    await expect(page.badge).to_have_text("cancelled")
+    await page.button("Close").click()
+    await expect(page.rows.filter(has_text="cancelled")).to_have_count(1)
+
+
+async def test_where_each_sees_its_own_nothing_is_told_of_others(page: Dashboard, server: TestServer) -> None:
+    async with Client(f"{server.ws_url}/own", token=server.tokens["ada"]) as queue:
+        hidden = await queue.post("of ada")
+    await page.go("own")
+    await page.sign_in(server.tokens["alice"])
+    await expect(page.tab.page.get_by_text("Here each sees its own items")).to_be_visible()
+    await page.tab.page.get_by_label("An item's id").fill(hidden.id)
+    await page.button("Show it").click()
+    await expect(page.sheet).to_contain_text("There is no such item, or it is not yours to see.")
+
+
+async def test_who_may_post_and_not_look_has_the_form(page: Dashboard, server: TestServer) -> None:
+    await page.go("inbox")
+    await page.sign_in(server.tokens["alice"])
+    await expect(page.connection).to_contain_text("one cannot watch this queue")
+    await page.post_json("1")
+    await expect(page.tab.page.locator("#news")).to_have_text("It is posted.")
+    assert sum(server.engine("inbox").tally.counts.values()) == 1
+
+
+async def test_a_queue_without_any_right_is_not_there(page: Dashboard, server: TestServer) -> None:
+    await page.go()
+    await page.sign_in(server.tokens["eve"])
+    await expect(page.tab.page.get_by_text("There is no queue that you may see.")).to_be_visible()
+
+
+async def test_where_a_token_is_revoked_meanwhile_another_is_asked_for(browser: Browser, tmp_path: Path) -> None:
+    async with running_server(tmp_path, QUEUES, users={"ada": []}) as server:
+        page = await dashboard(browser, server)
+        await page.go("members")
+        await page.sign_in(server.tokens["ada"], keep=True)
+        await expect(page.connection).to_have_attribute("data-state", "open")
+        with AccessStore.open(tmp_path / "data") as store:
+            (token,) = store.all()
+            assert store.revoke(token.id)
+            another = store.add("ada", None, None, 0, 0)[1]
+        await expect(page.tab.page.get_by_text("Your token is not valid, or not any more")).to_be_visible()
+        assert await page.tab.page.evaluate("sessionStorage.length") == 0
+        await page.sign_in(another)
+        await expect(page.connection).to_have_attribute("data-state", "open")
+        await page.tab.page.context.close()
+
+
+async def test_a_restart_is_survived_and_a_queue_that_was_removed_is_told(browser: Browser, tmp_path: Path) -> None:
+    toml = open_queue("kept") + open_queue("removed")
+    async with running_server(tmp_path, toml) as server:
+        page, other = await dashboard(browser, server), await dashboard(browser, server)
+        await page.open("kept")
+        await other.open("removed")
+    await expect(page.connection).to_have_attribute("data-state", "lost")
+    async with running_server(tmp_path, open_queue("kept"), port=server.port) as again:
+        await expect(page.connection).to_have_attribute("data-state", "open")
+        async with Client(f"{again.ws_url}/kept") as queue:
+            await queue.post(1)
+        await expect(page.figure("pending")).to_have_text("1")
+        await expect(page.rows).to_have_count(1)
+        await expect(other.tab.page.get_by_text("This queue cannot be shown")).to_be_visible()
+        await other.button("Show what there is").click()
+        await expect(other.connection).to_have_attribute("data-state", "open")
+        for each in (page, other):
+            await each.tab.page.context.close()
+
+
+async def test_where_no_socket_comes_about_it_says_so_and_goes_on(browser: Browser, tmp_path: Path) -> None:
+    async with running_server(tmp_path, open_queue()) as server:
+        page = await dashboard(browser, server)
+        await page.tab.page.clock.install()
+        await page.tab.page.add_init_script(NO_SOCKETS)
+        await page.go("demo")
+        await expect(page.connection).to_have_attribute("data-state", "lost")
+        await page.tab.page.clock.fast_forward(11_000)
+        await expect(page.connection).to_contain_text("a proxy in between seems to block it")
+        await page.post_json("1")
+        await expect(page.part("item")).to_contain_text("1")
+        await page.button("Close").click()
+        await page.button("Refresh").click()
+        await page.tab.page.clock.fast_forward(5_000)
+        await expect(page.rows).to_have_count(1)
+        await page.tab.page.context.close()
