@@ -2,7 +2,8 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint sentences screens bench backlogs campaign-kill campaign-worker campaign-bulk campaign-cuts browser types
+.PHONY: help demo test lint sentences screens screens-pages bench backlogs campaign-kill campaign-worker campaign-bulk campaign-cuts\
+	browser types
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -44,6 +45,9 @@ sentences: $(INSTALLED) ## the sentences of PROTOCOL.md and the tests that carry
 
 screens: $(INSTALLED) ## the pictures of terminals in the README, taken anew
 	@$(RUN)/python tests/docs/screens.py
+
+screens-pages: $(INSTALLED) browser ## the pictures of pages in the README, taken anew
+	@$(RUN)/python tests/docs/dashboard_screens.py
 
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)

@@ -71,7 +71,7 @@ async def show(screen: Screen, data: Path, album: Album, pace: float, *, once: b
         server = Server(data, news)
         stack.push_async_callback(server.stop)
         await server.start()
-        screen.say(f"Its page: {server.address}/?queue=resize", "bold")
+        screen.say(f"Its page: {server.address}/#resize", "bold")
         screen.say(f"Resized pictures are saved in {album.folder}")
 
         def on_change(entry: Entry) -> None:
@@ -103,7 +103,7 @@ def saved(album: Album) -> Proof:
 async def go_on(stage: Stage, album: Album) -> None:
     """A picture a second until somebody stops it; nothing is saved any more."""
     album.open = False
-    stage.screen.stage(f"It goes on, a picture a second. Use {stage.server.address}/?queue=resize; Ctrl-C ends it.")
+    stage.screen.stage(f"It goes on, a picture a second. Use {stage.server.address}/#resize; Ctrl-C ends it.")
     with contextlib.suppress(asyncio.CancelledError):
         while True:
             await stage.post_all(1, pause=1.0)

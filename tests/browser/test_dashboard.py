@@ -14,7 +14,7 @@ from support.server import TestServer, open_queue, running_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-QUEUES = ("live", "full", "many", "turned", "evil", "large", "bulk", "busy", "keys", "skewed")
+QUEUES = ("live", "full", "many", "turned", "evil", "large", "bulk", "busy", "keys", "skewed", "typed")
 DAY_OFF = "const now = Date.now; Date.now = () => now() - 86_400_000;"
 """In the page: its clock is a day behind."""
 EVIL = "<script>document.title = 1</script><img src=x onerror='document.title = 1'>"
@@ -167,6 +167,25 @@ async def test_all_of_a_list_are_handled_at_once_by_the_count_that_was_confirmed
     await expect(page.figure("pending")).to_have_text("40")
     await page.button("Delete all …").click()
     await expect(told).to_have_text("There is nothing in the list to delete.")
+
+
+async def test_what_is_being_typed_is_not_yet_what_is_listed_or_handled(page: Dashboard, server: TestServer) -> None:
+    async with Client(f"{server.ws_url}/typed") as queue:
+        await queue.post_many([1, 2])
+        await page.open("typed")
+        await expect(page.rows).to_have_count(2)
+        await page.filter("key").press_sequentially("a k")
+        await queue.post(3)
+        await expect(page.rows).to_have_count(3)
+    await page.filter("key").press("Enter")
+    await expect(page.rows).to_have_count(0)
+
+
+async def test_a_queue_that_is_not_there_is_told(page: Dashboard) -> None:
+    await page.go("nothing")
+    await expect(page.tab.page.get_by_role("alert").first).to_contain_text("nothing: ")
+    await page.button("Show what there is").click()
+    await expect(page.tab.page.locator(".cards")).to_be_visible()
 
 
 async def test_a_queue_is_paused_and_goes_on(page: Dashboard, server: TestServer) -> None:

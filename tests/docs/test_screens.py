@@ -29,6 +29,12 @@ def test_a_screen_is_in_the_readme_and_loads_nothing(picture: Path) -> None:
     assert set(re.findall(r"https?://[a-z0-9.]+", svg)) <= {"http://www.w3.org", "http://127.0.0.1"}
 
 
+@pytest.mark.parametrize("picture", sorted(SCREENS.glob("*.png")), ids=lambda path: path.stem)
+def test_a_picture_of_a_page_is_in_the_readme_and_small(picture: Path) -> None:
+    assert re.search(rf'<img src="docs/screens/{picture.name}" width="\d+" alt="[^"]+">', README)
+    assert picture.stat().st_size < 100_000
+
+
 def test_top_is_shown_as_it_is() -> None:
     shown = text_of("top")
     assert " ".join(["QUEUE", *queue_heads(100)]) in shown

@@ -15,7 +15,7 @@ export function attemptTable(attempts) {
   const head = ["", "worker", "took", "cause"].map((name) => element("th", { scope: "col" }, name));
   return element(
     "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Attempts" },
+    { class: "scroll", tabindex: "0", role: "group", "aria-label": "Attempts" },
     element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, attempts.map(row))),
   );
 }

@@ -20,7 +20,7 @@ export class ItemRows {
     const head = element("tr", {}, COLUMNS.map((column) => element("th", { scope: "col" }, column)));
     this.root = element(
       "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": labelledby },
+      { class: "scroll", tabindex: "0", role: "group", "aria-labelledby": labelledby },
       element("table", {}, element("thead", {}, head), this.#body),
       this.#none,
     );

@@ -51,17 +51,13 @@ export class ItemSheet {
     this.#dialog.remove();
   }
 
-  /** Something changed in the queue, so that the reasons may be others; of one that ended nothing is told any more. */
+  /** Something changed in the queue, so that the reasons may be others; a retry of one that ended is not told. */
   async refresh() {
-    const before = this.#view;
-    if (!before) return;
+    if (!this.#view) return;
     try {
-      if (ENDED.has(before.status)) {
-        const view = await this.#ask("");
-        if (view.rev > before.rev) this.#changed(view);
-      } else {
-        await this.#explain();
-      }
+      const view = await this.#ask("");
+      if (isNewer(view, this.#view)) this.#changed(view);
+      else if (!ENDED.has(view.status)) await this.#explain();
     } catch (error) {
       this.#wentWrong(error);
     }
@@ -120,7 +116,7 @@ export class ItemSheet {
   }
 
   #show(view) {
-    if (this.#view && view.rev <= this.#view.rev) return; // Stale (PROTOCOL.md §3).
+    if (this.#view && !isNewer(view, this.#view)) return;
     const before = this.#view;
     this.#view = view;
     if (before?.label !== view.label) this.#showLabel(view, before);
@@ -194,6 +190,11 @@ export class ItemSheet {
     this.#badge.textContent = "gone";
     this.#screen.changed();
   }
+}
+
+/** A smaller `rev` is stale; a label may change without one, where a time passes (PROTOCOL.md §3). */
+function isNewer(view, before) {
+  return view.rev > before.rev || (view.rev === before.rev && view.label !== before.label);
 }
 
 function factsOf(view) {

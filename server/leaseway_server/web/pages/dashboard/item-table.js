@@ -26,6 +26,8 @@ export class ItemTable {
   #older = element("button", { class: "quiet", type: "button", onclick: () => this.#turn(1) }, "Older");
   #where = element("p", { class: "hint", role: "status" });
   #fault = element("p", { class: "fault", role: "alert" });
+  /** What is listed now, and what `Bulk` means: not what is being typed. */
+  #filter = {};
   /** Where each page begins that was seen, and which of them is shown. */
   #cursors = [""];
   #page = 0;
@@ -35,7 +37,7 @@ export class ItemTable {
   constructor(queue, name, signal) {
     this.#queue = queue;
     this.#rows = new ItemRows(name, "items", "There is no such item.");
-    this.#bulk = new Bulk(queue, () => this.#filter(), () => this.#again(), signal);
+    this.#bulk = new Bulk(queue, () => this.#filter, () => this.#again(), signal);
     this.root = element(
       "section",
       { class: "sheet wide", "aria-labelledby": "items" },
@@ -84,15 +86,10 @@ export class ItemTable {
     );
   }
 
-  #filter() {
-    const said = [this.#status, this.#label, this.#poster, this.#key].map(({ name, value }) => [name, value]);
-    return Object.fromEntries(said.filter(([, value]) => value));
-  }
-
   /** A page that has something, or the last one of what was looked at. */
   async #look(cursor) {
     for (let look = 1, at = cursor; ; look += 1) {
-      const query = { ...this.#filter(), limit: String(ON_A_PAGE), ...(at && { cursor: at }) };
+      const query = { ...this.#filter, limit: String(ON_A_PAGE), ...(at && { cursor: at }) };
       const page = await this.#queue.ask("GET", "items", { query });
       if (page.items.length || !page.next || look === LOOKS) return page;
       at = page.next;
@@ -115,6 +112,8 @@ export class ItemTable {
   }
 
   #first() {
+    const said = [this.#status, this.#label, this.#poster, this.#key].map(({ name, value }) => [name, value]);
+    this.#filter = Object.fromEntries(said.filter(([, value]) => value));
     this.#page = 0;
     this.#cursors = [""];
     this.#again();

@@ -54,7 +54,7 @@ class Dashboard {
     const signal = this.#clear();
     this.#showLinks();
     document.title = place.queue ? `${place.queue} · Leaseway` : "Leaseway";
-    if (!place.queue) return fill(this.#screen, new Overview(this.#session, signal).root);
+    if (!place.queue) return fill(this.#screen, new Overview(this.#session, signal, (error) => this.#failed(error)).root);
     this.#open = new QueueScreen(this.#session, place.queue, signal, (error) => this.#failed(error));
     fill(this.#screen, this.#open.root);
     return this.#open.openItem(place.item);

@@ -1,5 +1,6 @@
 /** All queues that one may see, each with its figures, live. */
 
+import { Unauthorized } from "../../_client/errors.js";
 import { element, fill } from "./element.js";
 import { linkTo } from "./place.js";
 import { STATUSES, number } from "./words.js";
@@ -10,7 +11,8 @@ const MOST_LIVE = 30;
 export class Overview {
   root;
 
-  constructor(session, signal) {
+  /** `failed` is told that the token is not valid any more. */
+  constructor(session, signal, failed) {
     const cards = session.queues.map(({ queue, rights }) => new Card(queue, rights));
     this.root = element(
       "section",
@@ -19,7 +21,7 @@ export class Overview {
       cards.length ? null : element("p", { class: "hint" }, "There is no queue that you may see."),
       element("ul", { class: "cards" }, cards.map((card) => card.root)),
     );
-    cards.filter((card) => card.mayWatch).slice(0, MOST_LIVE).forEach((card) => void card.watch(session, signal));
+    cards.filter((card) => card.mayWatch).slice(0, MOST_LIVE).forEach((card) => void card.watch(session, signal, failed));
   }
 }
 
@@ -42,13 +44,15 @@ class Card {
   }
 
   /** Until the signal: the client comes back by itself where the connection is lost. */
-  async watch(session, signal) {
+  async watch(session, signal, failed) {
     const client = session.open(this.#queue);
     signal.addEventListener("abort", () => client.close());
     try {
       for await (const stats of client.stats({ signal })) this.#show(stats);
     } catch (error) {
-      if (!signal.aborted) fill(this.#figures, error.message);
+      if (signal.aborted) return;
+      if (error instanceof Unauthorized) failed(error);
+      else fill(this.#figures, error.message);
     }
   }
 

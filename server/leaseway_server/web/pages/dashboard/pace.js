@@ -1,8 +1,12 @@
 /**
  * Does a thing again when it is asked to, and not more often than its pace: what is asked meanwhile is done once, after.
  *
- * So that a page asks the server for no more, however busy the queue is; and nothing while nobody looks.
+ * So that a page asks the server for no more, however busy the queue is; the less, the longer an answer takes; and for
+ * nothing while nobody looks.
  */
+
+/** Of the time, at most one part in so many is spent waiting for answers. */
+const RESTRAINT = 10;
 
 export class Pace {
   #act;
@@ -28,10 +32,12 @@ export class Pace {
     if (this.#busy || !this.#asked || document.hidden || this.#signal.aborted) return;
     this.#asked = false;
     this.#busy = true;
+    const began = performance.now();
     await this.#act();
+    const rest = Math.max(this.#everyMs, RESTRAINT * (performance.now() - began));
     setTimeout(() => {
       this.#busy = false;
       void this.#go();
-    }, this.#everyMs);
+    }, rest);
   }
 }

@@ -89,7 +89,7 @@ export class QueueScreen {
   // The beginning and the end
 
   async #begin() {
-    if (!this.may("fetch")) return this.#withoutLooking();
+    if (this.#rights.size && !this.may("fetch")) return this.#withoutLooking(); // Without any the server says what is wrong.
     let facts;
     try {
       facts = await this.#queue.ask("GET", "", { signal: this.#signal });

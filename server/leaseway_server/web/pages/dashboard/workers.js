@@ -19,11 +19,11 @@ export class Workers {
     element("h2", { id: "workers" }, "Workers"),
     element(
       "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": "workers" },
+      { class: "scroll", tabindex: "0", role: "group", "aria-labelledby": "workers" },
       element(
         "table",
         {},
-        element("thead", {}, element("tr", {}, ["worker", "connected", "holds", "asks for"].map(heading))),
+        element("thead", {}, element("tr", {}, ["worker", "holds", "asks for", "connected"].map(heading))),
         this.#rows,
       ),
     ),
@@ -48,9 +48,9 @@ export class Workers {
       "tr",
       {},
       element("th", { scope: "row", title: client ?? "" }, worker || "without a name", user && element("small", {}, ` ${user}`)),
-      element("td", {}, age(connectedAt)),
       element("td", {}, this.#held(holds)),
       element("td", {}, places ? `${number(places)} more` : "nothing"),
+      element("td", {}, age(connectedAt)),
     );
   }
 
