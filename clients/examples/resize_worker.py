@@ -1,5 +1,6 @@
 """A worker for the queue `resize`: claims pictures, resizes them, says how far it is.
 
+    pip install Pillow
     python resize_worker.py ws://127.0.0.1:8787/resize
 
 Owns what is said to the queue; the picture work itself is in `resizing.py`.

@@ -3,7 +3,9 @@ where, and with which status they end. Against the real server: tests/end_to_end
 """
 
 import json
+import os
 import re
+import signal
 import socket
 import ssl
 import subprocess
@@ -21,8 +23,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from leaseway import http as http_module
-from leaseway.cli.items import STATUSES, items
-from leaseway.cli.steer import cancel, pause, retry, unpause
+from leaseway.cli.filters import STATUSES
+from leaseway.cli.items import items
+from leaseway.cli.steer import cancel, delete, pause, retry, unpause
 from leaseway.cli.tables import span
 from leaseway.cli.why import why
 from leaseway_schemas import wire
@@ -171,6 +174,11 @@ def test_items_follows_cursors_until_the_limit_over_pages_that_are_empty(peer: P
     assert (told.exit_code, told.stderr) == (3, "Error: the server lists the same items again and again\n")
 
 
+def test_one_item_of_several_is_called_one(peer: Peer) -> None:
+    peer.answers["GET /demo/items"] = page(view(A), following="1")
+    assert call(items, peer.url, "--limit", "1").stderr == "There are more than this one; --limit shows them.\n"
+
+
 def test_many_items_are_asked_for_in_pages(peer: Peer) -> None:
     hundred = [view(f"{number:016x}") for number in range(100)]
     peer.answers["GET /demo/items"] = [page(*hundred, following="1"), page(*hundred[:50], following=None)]
@@ -281,6 +289,29 @@ def test_where_the_server_does_not_allow_it_the_rest_is_told(peer: Peer) -> None
         assert (json.loads(told.stdout) if out else told.stdout) == (out or f"{A} is pending\n")
 
 
+# ── What is done to all that a filter holds; against the real server: test_cli_steer.py ──
+
+
+def test_what_changed_meanwhile_is_told_and_not_counted(peer: Peer) -> None:
+    peer.answers["POST /demo/bulk"] = [(200, {"matched": 3, "changed": 0}), (200, {"matched": 3, "changed": 2})]
+    told = call(retry, peer.url, "--status", "dead", "--yes")
+    assert (told.exit_code, told.stdout) == (0, "2 items of demo were retried.\n")
+    assert told.stderr == "1 item had become otherwise meanwhile.\n"
+
+
+def test_who_interrupts_it_is_told_what_that_means(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_method: str, _target: str) -> Answer:
+        peer.asked.append("")
+        if len(peer.asked) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return 200, {"matched": 3, "changed": 0}
+
+    monkeypatch.setattr(peer, "answer", interrupted)
+    told = call(delete, peer.url, "--status", "dead", "--yes")
+    assert (told.exit_code, told.stdout) == (130, "")
+    assert "Interrupted. What was done until then stays so; the same again goes on.\n" in told.stderr
+
+
 # ── pause, unpause ──
 
 
@@ -343,16 +374,22 @@ def test_the_address_and_the_token_come_from_the_environment_too(peer: Peer, mon
         (items, [f"http://x/demo#{TOKEN}"], "holds no query, fragment or user"),
         (items, ["http://x/demo", "--token", f"{TOKEN}\r\nX: y"], "a token is printable ASCII without spaces"),
         (items, ["http://x/demo", "--token", f"{TOKEN}é"], "a token is printable ASCII without spaces"),
-        (items, ["http://x/demo", A], "one queue is wanted, and nothing behind it (1 too much)"),
+        (items, ["x:8787/demo"], "this one does not begin with http:// or https://"),
+        (items, ["http://x/demo", "k1"], '"k1" is no item\'s id, which is 16 of 0-9 and a-f'),
+        (items, ["http://x/demo", A, "--key", "k1"], "give ids, or filters for a list, and not both"),
+        (unpause, ["http://x/demo", A], "one queue is wanted, and nothing behind it (1 too much)"),
         (unpause, ["http://x/demo", A, B], "one queue is wanted, and nothing behind it (2 too much)"),
         (items, ["http://x/demo", "--limit", "0"], "0 is not in the range x>=1"),
         (items, ["http://x/demo", "--status", "done"], "'done' is not one of 'pending'"),
         (items, ["http://x/demo", "--label", "late"], "'late' is not one of 'scheduled'"),
         (why, ["http://x/demo"], "which item? Give its id"),
         (why, ["http://x/demo", A, B], "one item is wanted"),
-        (retry, ["http://x/demo"], "which item? Give its id"),
-        (cancel, ["http://x/demo", A, TOKEN], "an item's id is 16 of 0-9 and a-f, and number 2 here is none"),
-        (cancel, ["http://x/demo", A.upper()], "an item's id is 16 of 0-9 and a-f, and number 1 here is none"),
+        (retry, ["http://x/demo"], "which items? Give their ids, or filters such as --status dead, and not both"),
+        (delete, ["http://x/demo", A, "--status", "dead"], "which items? Give their ids, or filters"),
+        (cancel, ["http://x/demo", A, TOKEN], "number 2 here is no item's id, which is 16 of 0-9 and a-f"),
+        (cancel, ["http://x/demo", "x" * 41], "number 1 here is no item's id"),
+        (cancel, ["http://x/demo", A.upper()], f'"{A.upper()}" is no item\'s id, which is 16 of 0-9 and a-f'),
+        (why, ["http://x/demo", "k\x1b1"], '"k\\x1b1" is no item\'s id'),
     ],
 )
 def test_what_is_wrong_usage(
@@ -373,6 +410,7 @@ ALL: list[tuple[click.Command, list[str]]] = [
     (why, [A]),
     (retry, [A]),
     (cancel, [A]),
+    (delete, ["--status", "dead"]),
     (pause, []),
     (unpause, []),
 ]
@@ -417,7 +455,7 @@ def test_what_the_server_refuses(
 
 PATHS = [
     "/demo/items", f"/demo/items/{A}/why", f"/demo/items/{A}/retry", f"/demo/items/{A}/cancel",
-    "/demo/pause", "/demo/unpause",
+    "/demo/pause", "/demo/unpause", "/demo/bulk",
 ]  # fmt: skip
 
 
@@ -435,7 +473,7 @@ def test_what_is_not_there(peer: Peer) -> None:
     }
     for command, words in ALL:
         told = call(command, peer.url, *words)
-        assert (told.exit_code, told.stdout) == ((1 if words else 3), ""), command.name
+        assert (told.exit_code, told.stdout) == ((1 if A in words else 3), ""), command.name
         assert "there is none" in told.stderr
 
 
@@ -528,10 +566,12 @@ def test_asking_needs_neither_the_server_nor_a_websocket_library() -> None:
     assert not {"websockets", "starlette", "uvicorn", "leaseway_server", "rich"} & set(loaded.split())
 
 
-@pytest.mark.parametrize(("command", "words"), ALL, ids=lambda value: getattr(value, "name", ""))
-def test_help_says_what_a_command_does(command: click.Command, words: list[str]) -> None:
+@pytest.mark.parametrize("command", [command for command, _ in ALL], ids=lambda command: str(command.name))
+def test_help_says_what_a_command_does(command: click.Command) -> None:
     told = call(command, "--help")
     assert told.exit_code == 0
     assert "--json" in told.stdout
     assert "LEASEWAY_TOKEN" in told.stdout
-    assert "[URL]" + (" ID" if words else "") in told.stdout
+    usage = told.stdout.splitlines()[0]
+    assert "[URL]" in usage
+    assert ("ID" in usage.partition("[URL]")[2]) == (command not in (pause, unpause))

@@ -60,7 +60,20 @@ async def test_a_key_makes_two_posts_one_item(tmp_path: Path) -> None:
         assert again.err == "It was posted before: this key's item is pending.\n"
         other = await there.run("post", "2", "--key", "k")
         assert (other.status, other.out) == (1, "")
-        assert "this key is held by another item" in other.err
+        assert "this key is held by another item; leaseway items --key k shows it to an administrator" in (
+            other.err.replace("\n", " ")
+        )
+        assert first.out.strip() not in other.err, "nobody in particular owns nothing"
+
+
+async def test_whose_key_it_is_is_told_to_its_owner_alone(tmp_path: Path) -> None:
+    async with running_server(tmp_path, open_queue(), users={"alice": [], "bob": []}) as server:
+        alice, bob = (Commands(f"{server.base_url}/demo", server.tokens[user]) for user in ("alice", "bob"))
+        first = (await alice.run("post", "1", "--key", "k")).out.strip()
+        told = await alice.run("post", "2", "--key", "k")
+        assert (told.status, f"held by another item of yours, {first}" in told.err) == (1, True)
+        told = await bob.run("post", "2", "--key", "k")
+        assert (told.status, first in told.err) == (1, False)
 
 
 async def test_what_hinders_a_post_is_told(tmp_path: Path) -> None:
@@ -273,7 +286,8 @@ async def resize(tmp_path: Path) -> AsyncIterator[TestServer]:
         (["hello"], "the item is not JSON: "),
         (["@nowhere.json"], "cannot read nowhere.json: No such file or directory"),
         (["-"], "what stands on the standard input is not JSON"),
-        (["demo", "1"], "one queue is wanted"),
+        (["demo", "1"], '"demo" is no queue\'s address, which is such as http(s)://host/queue; or leave it out'),
+        (["127.0.0.1:1/demo", "1"], "this one does not begin with http:// or https://"),
         (["1", "--delay", "soon"], "'soon' is no length of time; say it as 90s, 5m, 1.5h or 7d"),
         (["1", "--delay", "9" * 20 + "d"], "it is longer than any time that can be said"),
         (["1", "--ttl", "9" * 400 + "d"], "it is longer than any time that can be said"),

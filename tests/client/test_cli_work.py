@@ -111,11 +111,12 @@ async def test_what_a_program_says_is_what_becomes_of_its_item(tmp_path: Path) -
         assert views["finishes"]["progress"] == {"percent": 99}
         assert "is not JSON" in views["talks"]["error"]["message"]
         assert views["reports rubbish"]["progress"] == {"percent": 50}
-        assert f"{ids['reports rubbish']}  a line on descriptor 3 is not JSON and was left out" in told.err
+        assert f"{ids['reports rubbish']}  a line on descriptor 3 is not JSON and was left out: rubbish\n" in told.err
         ends = {one["id"]: one["end"] for one in map(json.loads, told.out.splitlines())}
-        by_status = {"finished": "result", "failed": "failed", "dead": "retry"}
+        by_status = {"finished": "result", "failed": "failed", "dead": "dead"}
         assert ends == {ids[item]: by_status[status] for item, (status, _, _) in ENDS.items()}
-        assert told.err.endswith("results: 6, failed for good: 7, to be tried again: 3\n")
+        assert "no new items" not in told.err, "nothing runs at the end of a drain"
+        assert told.err.endswith("results: 6, failed for good: 7, dead: 3\n")
 
 
 async def test_the_next_attempt_gets_the_last_record_of_the_one_before(tmp_path: Path) -> None:
@@ -135,10 +136,13 @@ async def test_what_the_schemas_refuse_is_told_and_ends_it(tmp_path: Path) -> No
     async with running_server(tmp_path, resize_queue()) as server:
         there = Commands(f"{server.base_url}/resize")
         item_id = await post(there, picture)
-        async with there.start("work", "--exec", script(tmp_path, text), "--drain") as running:
+        async with there.start("work", "--exec", script(tmp_path, text), "--drain", "--json") as running:
             told = await running.ended()
         view = await ask(there.url, "GET", f"items/{item_id}")
         assert (view["status"], view["error"]["code"], view["progress"]) == ("failed", "schema", None)
+        end = json.loads(told.out)
+        assert (end["end"], end["error"]) == ("failed", view["error"]["message"])
+        assert told.err.endswith("failed for good: 1\n")
         assert "a record on descriptor 3 was refused: schema: /percent" in told.err
 
 

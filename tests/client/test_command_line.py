@@ -14,6 +14,8 @@ from click.testing import CliRunner
 
 from leaseway import cli
 
+PATH = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)  # noqa: PTH100  Of what runs elsewhere.
+
 
 def test_version_and_help() -> None:
     runner = CliRunner()
@@ -62,6 +64,28 @@ def test_a_shell_completes_commands_and_options(shell: str, ask: str, shells: di
         number = str(len(words.split()))
         told = subprocess.run([shell, "-c", script, shell, number], env=shells, capture_output=True, text=True)
         assert [line.split()[0] for line in told.stdout.splitlines() if line] == ([answer] if answer else []), told
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("post @pic", ["plain,@picture.json", "plain,@pictures/"]),
+        ("post @pictures/", ["plain,@pictures/one.json"]),
+        ("post @nowhere/", []),
+        ("post pic", []),
+        ("work --exec pi", ["file,pi"]),
+    ],
+)
+def test_a_shell_completes_files_where_they_are_wanted(
+    words: str, answer: list[str], shells: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "picture.json").touch()
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "one.json").touch()
+    given = {"_LEASEWAY_COMPLETE": "bash_complete", "COMP_WORDS": f"leaseway {words}", "PYTHONPATH": PATH}
+    given["COMP_CWORD"] = str(len(words.split()))
+    told = subprocess.run([tmp_path / "leaseway"], env=shells | given, cwd=tmp_path, capture_output=True, text=True)
+    assert told.stdout.split() == answer, told.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Never
@@ -216,27 +217,61 @@ async def test_a_refused_handshake_is_told_as_a_close_code(status: int, code: in
         assert asked == ["/resize/work"]
 
 
-@pytest.mark.parametrize(
-    ("scheme", "told"),
-    [
-        ("ws", "did not receive a valid HTTP response"),
-        ("wss", "it does not speak TLS; is the address to begin with http:// instead?"),
-    ],
-)
-async def test_what_hinders_a_socket_is_told_in_plain_words(scheme: str, told: str) -> None:
-    async def rubbish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1)
-        writer.write(b"SSH-2.0-rubbish\r\n")
+@asynccontextmanager
+async def says(data: bytes) -> AsyncIterator[int]:
+    """The port of a server that says this, whatever it hears, and closes."""
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
         writer.close()
 
-    async with await asyncio.start_server(rubbish, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("url", "data", "said"),
+    [
+        ("ws://127.0.0.1:1", b"", "nobody listens there"),
+        ("ws://localhost:1", b"", "nobody listens there"),
+        (
+            "ws://127.0.0.1:{port}",
+            b"220 mail.example ESMTP\r\n",
+            "it does not speak HTTP; is the address to begin with",
+        ),
+        ("ws://127.0.0.1:{port}", b"", "the connection was lost before it answered"),
+        (
+            "wss://127.0.0.1:{port}",
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            "it does not speak TLS; is the address to begin",
+        ),
+        ("ws://127.0.0.1:{port}", b"HTTP/1.1 502 Bad Gateway\r\n\r\n", "HTTP 502"),
+    ],
+)
+async def test_what_hinders_a_connection_is_told_in_words(url: str, data: bytes, said: str) -> None:
+    async with says(data) as port:
         with pytest.raises(SocketClosed) as closed:
-            await dial(Endpoint(f"{scheme}://127.0.0.1:{port}/resize/work", None), 1000)
-    assert str(closed.value) == told
-    with pytest.raises(SocketClosed) as closed:
-        await dial(Endpoint(f"{scheme}://127.0.0.1:{port}/resize/work", None), 1000)
-    assert str(closed.value) == "nobody listens there"
+            await dial(Endpoint(f"{url.format(port=port)}/resize/work"), 1000)
+    assert closed.value.code == 1006
+    assert str(closed.value).startswith(said)
+
+
+async def test_a_name_that_is_not_found_and_a_route_that_there_is_not_are_told_in_words() -> None:
+    """As the system calls them, which differs: yet neither as Python does, nor with a number."""
+    for host in ("nowhere.invalid", "255.255.255.255"):
+        with pytest.raises(SocketClosed) as closed:
+            await dial(Endpoint(f"ws://{host}:1/resize/work"), 1000)
+        assert re.fullmatch(r"[A-Z][a-z ]+", str(closed.value))
+
+
+async def test_a_connection_that_is_cut_is_told_in_words() -> None:
+    async with peer() as server:
+        opening = asyncio.create_task(dial(Endpoint(f"{server.url}/work"), 1000))
+        accepted = await server.accept()
+        socket = await opening
+        accepted.cut()
+        with pytest.raises(SocketClosed, match=r"^the connection was lost$"):
+            await socket.receive()
 
 
 async def test_a_server_that_is_not_there_is_tried_again() -> None:

@@ -1,14 +1,17 @@
 """What `leaseway top` makes of the figures that it is told: rates, rows and columns. It watches in end_to_end."""
 
 import json
+import re
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
+from leaseway.cli.top.command import top
 from leaseway.cli.top.figures import Figures
 from leaseway.cli.top.sources import Lost, StatsState, Told
-from leaseway.cli.top.tables import HOUR, WIDE, WIDEST, bars, line, note, short, tables
+from leaseway.cli.top.tables import HOUR, WIDE, WIDEST, bars, line, note, queue_heads, short, tables
 from leaseway.errors import Rejected
 from leaseway_schemas import wire
 
@@ -56,16 +59,27 @@ def drawn(shown: list[Figures], width: int, height: int = 40) -> list[str]:
 # ── Figures ──
 
 
-def test_a_rate_counts_the_part_of_the_minute_before_that_still_counts() -> None:
+def test_a_rate_is_that_of_the_last_full_minute_or_of_this_one_where_it_is_more() -> None:
     at = NOW - 15_000
-    shown = figures(minutes=[minute(at - 2 * MINUTE, posted=999), minute(at - MINUTE, posted=100, finished=8)])
-    assert (shown.per_minute("posted", NOW), shown.per_minute("finished", NOW)) == (40 + 75, 5 + 6)
-    assert shown.per_minute("posted", at) == 140
-    assert shown.per_minute("posted", at - 5_000) == 140, "whose clock is late sees no more than both minutes"
-    assert shown.per_minute("posted", at + MINUTE) == shown.per_minute("posted", at + 2 * MINUTE) == 40
+    shown = figures(minutes=[minute(at - 2 * MINUTE, posted=999), minute(at - MINUTE, posted=100, finished=4)])
+    assert (shown.per_minute("posted"), shown.per_minute("finished")) == (100, 5)
     shown.minutes = None
-    assert shown.per_minute("posted", NOW) == 40, "who may not know the hour sees this minute"
-    assert Figures("demo", "http://x/demo", dict(COUNTS)).per_minute("posted", NOW) is None
+    assert shown.per_minute("posted") == 40, "who may not know the hour sees what was pushed"
+    assert Figures("demo", "http://x/demo", dict(COUNTS)).per_minute("posted") is None
+
+
+@pytest.mark.parametrize("administrator", [True, False])
+def test_many_posts_at_once_are_shown_as_so_many_until_their_minute_and_the_next_are_over(administrator: bool) -> None:
+    shown, begins = figures(), NOW - 15_000
+    seen = []
+    for number, posted in enumerate((2_000, 0, 0)):
+        now = minute(begins + number * MINUTE, posted=posted)
+        for _ in range(2):  # Nothing happens between the two.
+            shown.take_stats({"counts": dict(COUNTS), "workers": 3, "rates": now})
+            if administrator:
+                shown.minutes = [minute(begins, posted=2_000), now]
+            seen.append(shown.per_minute("posted"))
+    assert seen == [2_000, 2_000, 2_000, 2_000, 0, 0]
 
 
 def test_what_is_pushed_is_newer_than_what_is_asked_for() -> None:
@@ -76,13 +90,13 @@ def test_what_is_pushed_is_newer_than_what_is_asked_for() -> None:
     shown.lose("gone")
     shown.take_facts(facts | {"oldestReadyAt": None})
     assert (shown.counts["pending"], shown.oldest(NOW), shown.told) == (1, None, False)
-    assert shown.document(NOW)["connected"] is False
+    assert shown.document()["connected"] is False
     shown.take_stats({"counts": COUNTS, "workers": 0, "rates": minute(NOW)})
     assert (shown.trouble, shown.told) == ("", True)
 
 
 def test_the_document_for_programs() -> None:
-    told = figures(oldest_ready_at=NOW - 1).document(NOW)
+    told = figures(oldest_ready_at=NOW - 1).document()
     assert json.loads(json.dumps(told)) == {
         "queue": "resize",
         "url": "http://x/resize",
@@ -167,6 +181,13 @@ def test_a_terminal_that_is_low_shows_as_many_workers_as_it_has_room_for() -> No
     assert rows[-1] == "and 24 more"
     assert len(drawn([figures(connections=held)], 80, height=5)) == 2
     assert len(drawn([figures(connections=[])], 80)) == 2
+
+
+@pytest.mark.parametrize("width", [80, WIDEST])
+def test_the_help_says_what_each_column_is(width: int) -> None:
+    told = CliRunner().invoke(top, ["--help"]).stdout
+    assert {head for head in queue_heads(width) if not re.search(rf"\b{head}\b", told)} == set()
+    assert "more\n" in told, "no line of the table is broken"
 
 
 def test_short_numbers() -> None:

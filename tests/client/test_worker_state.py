@@ -11,7 +11,7 @@ from client.scripted_peer import A, B, ack, error, item, resumed
 from leaseway import worker_state
 from leaseway.claims import ANSWER_WITHIN, CLAIM_WAIT_MS, PAUSE
 from leaseway.errors import LeaseLost, Rejected
-from leaseway.leases import Answered, Renewed, Settled, Start, Stop
+from leaseway.leases import Answered, Ending, Renewed, Settled, Start, Stop
 from leaseway.outcome import Outcome
 from leaseway.protocol import Silent
 from leaseway.worker_state import WorkerState
@@ -459,7 +459,7 @@ def test_every_lease_that_was_settled_is_told_so_once() -> None:
     worker, lease = busy()
     (result, _) = worker.settle(lease)
     worker.state.received(ack(result, status="finished"), worker.now)
-    assert Settled(lease) in worker.state.take_events()
+    assert Settled(lease, Ending("result", "finished", "", "")) in worker.state.take_events()
     worker, lease = busy()
     worker.tell({"type": "cancel", "id": A, "reason": "lapsed"})
     worker.settle(lease)
@@ -467,7 +467,31 @@ def test_every_lease_that_was_settled_is_told_so_once() -> None:
     worker, lease = busy()
     (fail, _) = worker.settle(lease, Outcome.raised(ValueError()))
     worker.state.received(error(fail, "too-large", item_id=A), worker.now)
-    assert worker.state.take_events() == [Settled(lease)]
+    assert worker.state.take_events() == [
+        Settled(lease, Ending("fail", None, str(Rejected("too-large", [])), "ValueError"))
+    ]
+
+
+def test_what_the_server_made_of_the_last_report_is_told() -> None:
+    worker, lease = busy()
+    fail, _ = worker.settle(lease, Outcome.raised(ValueError("no")))
+    worker.state.received(ack(fail, status="dead"), worker.now)
+    assert Settled(lease, Ending("fail", "dead", "", "ValueError: no")) in worker.state.take_events()
+    worker, lease = busy()
+    result, _ = worker.settle(lease)
+    worker.state.received(error(result, "schema", item_id=A), worker.now)
+    assert not [event for event in worker.state.take_events() if isinstance(event, Settled)]
+    (fail,) = worker.said()
+    worker.state.received(ack(fail, status="failed"), worker.now)
+    assert Settled(lease, Ending("fail", "failed", "", "the result was refused: schema")) in worker.state.take_events()
+    worker, lease = busy()
+    result, _ = worker.settle(lease)
+    worker.state.received(ack(result, accepted=False, status="processing", reason="fence"), worker.now)
+    assert Settled(lease, Ending("result", "processing", "fence", "")) in worker.state.take_events()
+    worker, lease = busy()
+    result, _ = worker.settle(lease)
+    worker.state.received(ack(result, accepted=False, status="finished", duplicate=True), worker.now)
+    assert Settled(lease, Ending("result", "finished", "", "")) in worker.state.take_events()
 
 
 def test_a_lease_ends_a_lease_after_its_last_renewal_was_said() -> None:

@@ -1,20 +1,14 @@
-"""docs/client.md: its programs are run against a real server with a worker, and its figures are those of the code."""
+"""docs/client.md: followed in its order, as a person would, it does what it says; its figures are those of the code."""
 
-import asyncio
 import inspect
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, get_type_hints
-
-import pytest
+from typing import Final, get_type_hints
 
 import leaseway
-from docs.snippets import Snippet, python, snippets
-from leaseway import Attempt, Client, LeasewayError, Options, Worker, errors, watch_state
+from docs.snippets import Snippet, python, serving, snippets
+from leaseway import Client, LeasewayError, Options, errors, watch_state
 from leaseway_server.core.queue import Limits
-from support.server import TestServer, running_server
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs/client.md").read_text(encoding="utf-8")
@@ -29,36 +23,24 @@ PROGRAMS: Final = {
 """What each program prints."""
 
 
-@asynccontextmanager
-async def worked_on(folder: Path) -> AsyncIterator[TestServer]:
-    """The open queue `demo`, and a worker that gives back what it gets."""
-    async with running_server(folder) as server:
-        worker = Worker(f"{server.ws_url}/demo", concurrency=8)
-
-        @worker.handler
-        async def work(item: Any, job: Attempt) -> Any:
-            await job.progress({"percent": 50})
-            return {"echo": item}
-
-        async with worker:
-            yield server
+def test_the_page_begins_with_what_its_programs_need() -> None:
+    assert [snippet.marker for snippet in BLOCKS] == ["install", "serve", "worker", *PROGRAMS]
+    install, serve, *_ = BLOCKS
+    assert (install.commands, serve.commands) == (
+        ["pip install leaseway"],
+        ["pip install 'leaseway[server]'", "leaseway serve"],
+    )
 
 
-@pytest.fixture(scope="module")
-def programs() -> dict[str, Snippet]:
-    return {snippet.marker: snippet for snippet in BLOCKS if snippet.language == "python"}
-
-
-def test_each_program_is_run(programs: dict[str, Snippet]) -> None:
-    assert programs.keys() == PROGRAMS.keys()
-    assert [snippet.text for snippet in BLOCKS if snippet.language != "python"] == ["pip install leaseway\n"]
-
-
-async def test_the_programs_do_what_is_said_of_them(programs: dict[str, Snippet], tmp_path: Path) -> None:
-    async with worked_on(tmp_path) as server:
-        running = [printed(programs[marker].at(server.base_url), tmp_path) for marker in PROGRAMS]
-        for (marker, prints), output in zip(PROGRAMS.items(), await asyncio.gather(*running), strict=True):
-            assert re.fullmatch(prints, output), (marker, output)
+async def test_the_programs_do_what_is_said_of_them_one_after_the_other(tmp_path: Path) -> None:
+    _install, serve, worker, *programs = BLOCKS
+    async with (
+        serving(serve.commands[1], tmp_path) as (url, _server),
+        python(worker.at(url), tmp_path),
+    ):
+        for program in programs:
+            output = await printed(program.at(url), tmp_path)
+            assert re.fullmatch(PROGRAMS[program.marker], output), (program.marker, output)
 
 
 async def printed(program: Snippet, folder: Path) -> str:

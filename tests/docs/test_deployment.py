@@ -24,8 +24,8 @@ from leaseway_server.web.site import DRAIN_SECONDS
 PAGE: Final = (ROOT / "docs/deployment.md").read_text(encoding="utf-8")
 BLOCKS: Final = {snippet.marker: snippet.text for snippet in snippets(PAGE)}
 STEPS: Final = [
-    "install", "toml", "check", "start", "tokens", "caddy", "reached", "reload", "reload-caddy", "backup-running",
-    "backup", "restore", "upgrade",
+    "install", "folder", "toml", "check", "start", "tokens", "caddy", "reached", "reload", "reload-caddy",
+    "backup-running", "backup", "restore", "upgrade",
 ]  # fmt: skip
 """In the page's order. What follows, `container`, is not a step of this machine."""
 ITEM: Final = {"image": "data:image/png;base64,iVBORw0KGgo=", "width": 64, "format": "png"}
@@ -44,11 +44,12 @@ def test_the_blocks_are_the_steps() -> None:
 async def test_the_steps_lead_from_an_empty_machine_to_a_served_queue(tmp_path: Path) -> None:
     need("curl", "tail")
     async with machine(tmp_path / "machine") as there:
-        alice, box = await installed_and_started(there)
+        alice, box, root = await installed_and_started(there)
         trust = ssl.create_default_context(cafile=there.root_certificate)
         async with httpx.AsyncClient(base_url=there.site_url, verify=trust) as http:
             posted = await http.post("/resize/items", json={"item": ITEM}, headers=bearer(alice))
             assert posted.status_code == 201
+            assert (await http.get("/resize/items", headers=bearer(root))).status_code == 200, "as an administrator"
             lease = (await http.post("/resize/claim", json={}, headers=bearer(box))).json()
             change(there.path("/etc/leaseway/leaseway.toml"), '"schemas/resize"', '"schemas/resize"\nlease = "6m"')
             await there.run(BLOCKS["reload"])
@@ -71,20 +72,20 @@ async def test_the_steps_lead_from_an_empty_machine_to_a_served_queue(tmp_path: 
         assert {file.name for file in while_running.iterdir()} == {"_access.db", "resize.db"}
         await there.run("systemctl stop leaseway-caddy leaseway")
         logs = [file.read_text() for file in there.path("/var/log").iterdir()]
-        assert not [log for log in logs if alice in log or box in log]
+        assert not [log for log in logs if alice in log or box in log or root in log]
 
 
-async def installed_and_started(there: Machine) -> tuple[str, str]:
-    """Does the steps until the site is reached. Gives the two tokens."""
+async def installed_and_started(there: Machine) -> tuple[str, str, str]:
+    """Does the steps until the site is reached. Gives the three tokens."""
     await there.run(BLOCKS["install"])
-    there.path("/etc/leaseway").mkdir()
+    await there.run(BLOCKS["folder"])
     there.path("/etc/leaseway/leaseway.toml").write_text(there.here(BLOCKS["toml"]))
     assert f"{there.path('/etc/leaseway/leaseway.toml')} is fine." in await there.run(BLOCKS["check"])
     assert '{"status":"ready"}' in await there.run(BLOCKS["start"])
-    alice, box = (await there.run(BLOCKS["tokens"])).split()
+    alice, box, root = (await there.run(BLOCKS["tokens"])).split()
     await there.run(BLOCKS["caddy"])
     assert '{"status":"ready"}' in await there.run(BLOCKS["reached"])
-    return alice, box
+    return alice, box, root
 
 
 def change(file: Path, old: str, new: str) -> None:

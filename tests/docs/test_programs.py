@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from leaseway.cli import program
+from leaseway.cli import program, work_told
 from leaseway.cli.work import work
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,3 +26,8 @@ def test_the_numbers_are_those_of_the_code() -> None:
     assert f"at most {program.LONGEST_RECORD // 1024} KiB" in PAGE
     assert f"claimed again after {program.START_AGAIN:.0f} s" in PAGE
     assert program.LAST_WORDS == 1, "one second more"
+
+
+def test_the_ends_are_those_that_are_told() -> None:
+    table = PAGE.partition("| `end` |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(work_told._ENDS)

@@ -206,7 +206,9 @@ async def worker(snippet: Snippet, folder: Path) -> None:
     async with running_server(folder) as server, python(snippet.at(server.base_url), folder) as process:
         done, refused = await ended(server, {"hello": "world"}), await ended(server, {})
         process.send_signal(signal.SIGTERM)
-        assert await process.wait() == 0
+        said = (await process.communicate())[1].decode()
+        assert process.returncode == 0
+    assert "connected to" in said, "it says what it does"
     assert (done["status"], done["progress"], done["result"]) == (
         "finished", {"percent": 50}, {"echo": {"hello": "world"}},
     )  # fmt: skip
@@ -278,10 +280,10 @@ async def toml(snippet: Snippet, folder: Path) -> None:
 
 @run
 async def tokens(snippet: Snippet, folder: Path) -> None:
-    """The commands print two tokens, and these do what the text says of them."""
+    """The commands print three tokens, and these do what the text says of them."""
     configure(the("toml"), folder)
     output = await shell("\n".join(snippet.commands), folder)
-    alice, box = re.findall(r"^[\w-]{20,}$", output, re.MULTILINE)
+    alice, box, root = re.findall(r"^[\w-]{20,}$", output, re.MULTILINE)
     assert output.startswith("leaseway.toml is fine.\n")
     assert re.search(r"^\w+ +alice .*^\w+ +box +resize +work ", output, re.MULTILINE | re.DOTALL)
     async with serving("leaseway serve", folder) as (url, _):
@@ -292,6 +294,8 @@ async def tokens(snippet: Snippet, folder: Path) -> None:
                 pass
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {box}"}) as http:
             assert (await http.post(f"{url}/resize/claim", json={})).json() == {"type": "empty"}
+            administrator = {"Authorization": f"Bearer {root}"}
+            assert (await http.get(f"{url}/resize/items", headers=administrator)).status_code == 200
             assert (await http.post(f"{url}/resize/items?token={alice}", json={})).status_code == 401
             bearer = {"Authorization": f"Bearer {alice}"}
             ticket = (await http.post(f"{url}/resize/tickets", headers=bearer)).json()["ticket"]
@@ -321,6 +325,8 @@ async def look_after(snippet: Snippet, folder: Path) -> None:
 
         output, status, paused = await after(snippet.commands)
         assert re.search(rf"^{item_id} .*dead", output, re.MULTILINE), output
+        assert '\n  error       {"message": "no"}\n' in output, "of the whole item"
+        assert output.count("0 items of demo were retried.\n") == 1, "it was the only dead one, and was retried before"
         assert (status, paused) == ("pending", True)
         undo = [line.rpartition(": ")[2] for line in snippet.lines if ": leaseway" in line]
         assert (await after(undo))[1:] == ("cancelled", False)

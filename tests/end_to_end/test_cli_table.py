@@ -26,6 +26,7 @@ TABLE: Final = {
     "why": ["why", "URL", "WAITING"],
     "retry": ["retry", "URL", "CANCELLED"],
     "cancel": ["cancel", "URL", "CANCELLED"],
+    "delete": ["delete", "URL", "--key", "nobody's", "--yes"],
     "pause": ["pause", "URL"],
     "unpause": ["unpause", "URL"],
     "top": ["top", "URL", "--once"],

@@ -38,6 +38,22 @@ async def test_an_equal_item_is_a_duplicate_and_another_a_conflict(bench: Bench)
     assert not (await one(bench, keyed(EQUAL, key=""))).duplicate
 
 
+async def test_the_id_of_who_holds_a_key_is_told_to_who_posted_it_and_to_nobody_else(bench: Bench) -> None:
+    """Who knows an id may know more than who guessed a key; and an array that is refused has no ids."""
+    first = await one(bench, keyed())
+    nobody = NewItem("1", key="n")
+    (_,) = await bench.do(array(nobody))
+    outcomes = await bench.do(
+        array(keyed("2").new),
+        array(replace(keyed("2").new, posted_by="bob")),
+        array(replace(nobody, body="2")),
+        array(keyed("1", key="new").new, keyed("2", key="new").new),
+    )
+    told = [refusal(outcome).problems[0].message for outcome in outcomes]
+    another = "this key is held by another item"
+    assert told == [f"{another} of yours, {first.item.id}", another, another, another]
+
+
 async def test_twenty_equal_posts_in_one_turn_make_one_item(bench: Bench) -> None:
     outcomes = await bench.do(*[keyed()] * 20, keyed('{"a":2}'))
     first, *others = map(posted, outcomes[:20])

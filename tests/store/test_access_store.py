@@ -71,6 +71,9 @@ def test_the_secret_is_nowhere_in_the_folder(tokens: AccessStore) -> None:
 
 def test_the_file_is_its_owners_alone(tokens: AccessStore) -> None:
     assert stat.S_IMODE(tokens.path.stat().st_mode) == 0o600
+    tokens.path.chmod(0o644)
+    with AccessStore.open(tokens.path.parent) as again:
+        assert stat.S_IMODE(again.path.stat().st_mode) == 0o600
 
 
 def test_a_revoked_token_is_gone(tokens: AccessStore) -> None:

@@ -6,6 +6,7 @@ import resource
 import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -324,7 +325,7 @@ def test_a_check_that_cannot_be_made_is_no_sound_file(path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreRefused, match="unable to open database file"):
+    with pytest.raises(StoreRefused, match=r"queue\.db cannot be opened: No such file"):
         connect(tmp_path / "nowhere" / "queue.db")
 
 
@@ -394,3 +395,43 @@ async def test_a_start_without_space_is_refused_with_the_reason(path: Path, limi
     with no_file_grows_past(limit), pytest.raises((StoreError, OSError)):
         opened(path)
     assert await count_of(path) == 0
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+FILES = ("queue.db", "queue.db-wal", "queue.db-shm", "queue.lock")
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    """Others may read whatever is made without saying otherwise."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_nobody_else_reads_what_a_store_makes(tmp_path: Path) -> None:
+    store = opened(tmp_path / "data" / "queue.db")
+    await post(store)
+    assert modes(tmp_path / "data") == dict.fromkeys(FILES, 0o600)
+    assert modes(tmp_path) == {"data": 0o700}
+    await store.close()
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_nobody_else_reads_a_store_any_more_that_was_readable(path: Path) -> None:
+    killed = path.parent / "killed.db"
+    store = opened(path)
+    await post(store)
+    for file in list(path.parent.iterdir()):  # As a kill leaves them, and an older version made them.
+        left = shutil.copy(file, path.parent / file.name.replace(path.stem, killed.stem))
+        Path(left).chmod(0o644)
+    await store.close()
+    path.parent.chmod(0o755)
+    store = opened(killed)
+    assert set(modes(path.parent).values()) == {0o600}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755, "a folder that was there is its owner's business"
+    await store.close()

@@ -244,4 +244,7 @@ def test_it_is_told_when_a_lease_ends_and_what_it_waits_for(holder: int, facts: 
 def test_how_it_ended(status: Any) -> None:
     item = replace(pending(), status=status, ready=0, finished_at=NOW - 7_200_000, attempts=3)
     assert codes(item, replace(QUIET, paused=True, ahead=3)) == [status]
-    assert message(item, QUIET) == f"it is {status}, since 2 h, after 3 attempts"
+    assert message(item, QUIET) == f"it has been {status} for 2 h, after 3 attempts"
+    failed = replace(item, attempts=1, error='{"message":"no space left","code":"io"}')
+    said = ": no space left" if status in ("failed", "dead") else ""
+    assert message(failed, QUIET) == f"it has been {status} for 2 h, after 1 attempt{said}"

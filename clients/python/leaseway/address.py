@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 QUEUE: Final = re.compile(r"(/[!-.0-~]+)*/[a-z0-9][a-z0-9_-]{0,62}/?")
 """The path of a queue; behind a proxy it may be a long one."""
 PORTS: Final = {"http": 80, "https": 443}
+_SUCH_AS: Final = "a queue's address is such as https://task.example.com/resize"
 _SECURE: Final = {"ws": "http", "wss": "https"}
 
 
@@ -25,8 +26,10 @@ def parted(url: str, given_as: str = "token=", paths: re.Pattern[str] = QUEUE) -
         known = False
     if known:
         parts = parts._replace(scheme=_SECURE.get(parts.scheme, parts.scheme))
-    if not known or parts.scheme not in PORTS or not paths.fullmatch(parts.path):
-        raise ValueError("a queue's address is such as https://task.example.com/resize")
+    if (known and parts.scheme not in PORTS) or "://" not in url:
+        raise ValueError(f"{_SUCH_AS}; this one does not begin with http:// or https://")
+    if not known or not paths.fullmatch(parts.path):
+        raise ValueError(_SUCH_AS)
     if parts.query or parts.fragment or parts.username or parts.password:
         raise ValueError(f"a queue's address holds no query, fragment or user; give the token as {given_as}")
     return parts

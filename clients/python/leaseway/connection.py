@@ -31,13 +31,15 @@ URGENT_CEILING = 5.0
 #: A connection that lasted this long, seconds, was a good one: the next failure is a first failure.
 STEADY = 30.0
 HELLO_WITHIN = 10.0
+#: The close code of a socket that ended without one: it means nothing to people.
+NOT_TOLD = 1006
 
 
 class SocketClosed(Exception):
     """A socket ended or never came about. `code` is its close code, or 1006 where none was told but the reason."""
 
     def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason if code == 1006 and reason else f"{code} {reason}".strip())
+        super().__init__(reason if code == NOT_TOLD and reason else f"{code} {reason}".strip())
         self.code = code
 
 

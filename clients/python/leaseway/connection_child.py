@@ -114,10 +114,10 @@ class _Child:
                 return frame("renewed", number=self._numbers[lease], until=lease.until)
             case Answered(ref, error):
                 return frame("answered", ref=ref, error=error and error_told(error))
-            case Settled(lease) if lease in self._numbers:
+            case Settled(lease, ending) if lease in self._numbers:
                 number = self._numbers.pop(lease)
                 del self._leases[number]
-                return frame("settled", number=number)
+                return frame("settled", number=number, ending=ending)
             case Drained():
                 return frame("drained")
             case Quiet():

@@ -24,7 +24,7 @@ from leaseway.connection import STEADY, reconnect_delay
 from leaseway.conversation import Deliver, Terms
 from leaseway.errors import LeasewayError
 from leaseway.frames import LINE_BYTES, Header, error_heard, frame, heard
-from leaseway.leases import Answered, Drained, Event, Lease, Quiet, Renewed, Settled, Start, Stop
+from leaseway.leases import Answered, Drained, Ending, Event, Lease, Quiet, Renewed, Settled, Start, Stop
 from leaseway.outcome import Outcome
 from leaseway.signals import how_ended, signals_held
 
@@ -200,7 +200,7 @@ class InProcess:
                 del self._unanswered["progress", header["ref"]]
                 return Answered(header["ref"], error_heard(header["error"]) if header["error"] else None)
             case "settled":
-                return Settled(self._forget(header["number"]))
+                return Settled(self._forget(header["number"]), header["ending"] and Ending(**header["ending"]))
             case "drained":
                 return Drained()
             case "quiet":

@@ -1,6 +1,6 @@
 """One queue at its address, asked over HTTP with the standard library alone.
 
-Owns one connection, and what hinders it in plain words; no text holds the token. What a refusal means to
+Owns one connection, and what hinders any in plain words; no text holds the token. What a refusal means to
 a program is `asking.py`'s, to a command line `cli/remote.py`'s.
 """
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Json = Any
 TIMEOUT: Final = 30.0
 """Seconds that the server may be silent."""
+LOST: Final = "the connection was lost"
+NO_HTTP: Final = "it does not speak HTTP; is the address to begin with https:// instead?"
 _GATEWAY: Final = frozenset({502, 503, 504})
 """What a proxy answers whose server is away."""
 
@@ -67,6 +69,8 @@ class Remote:
         check_token(token)
         self.site = f"{parts.scheme}://{parts.netloc}"
         self._path = parts.path.rstrip("/")
+        self.patience = TIMEOUT
+        """Seconds that the server may be silent; counts from the next connection on."""
         self._headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._parts = parts
         self._connection: HTTPConnection | None = None
@@ -103,6 +107,13 @@ class Remote:
             return value
         raise self._no_answer(status, value)
 
+    def content(self, method: str, path: str, wanted: int) -> bytes:
+        """The content of the answer to a request of `/queue/path`, which has this status: JSON, or nothing."""
+        status, content = self._exchange(method, f"{self._path}/{path}", None, "")
+        if status != wanted or (content and not _is_json(content)):
+            raise self._no_answer(status, _object(content))
+        return content
+
     def _exchange(self, method: str, target: str, body: bytes | None, kind: str) -> tuple[int, bytes]:
         """The status and content of an answer. A connection that was idle may be closed by now: a GET is said again."""
         from http.client import HTTPException  # Loaded here, so that an import of ours stays quick.
@@ -126,7 +137,7 @@ class Remote:
 
     def _connected(self) -> HTTPConnection:
         """The open connection. What fails here was never said."""
-        self._connection = self._connection or _connection(self._parts)
+        self._connection = self._connection or _connection(self._parts, self.patience)
         if self._connection.sock is None:
             try:
                 self._connection.connect()
@@ -138,7 +149,7 @@ class Remote:
 
     def _hindered(self, error: Exception) -> str:
         way = " through the proxy that the environment names" if proxy_to(self.site) else ""
-        return f"cannot reach {self.site}{way}: {hindrance(error, TIMEOUT, heard=self._heard)}"
+        return f"cannot reach {self.site}{way}: {hindrance(error, self.patience, heard=self._heard)}"
 
     def _no_answer(self, status: int, value: dict[str, Json]) -> ConnectionLost | Refusal:
         if 300 <= status < 400:
@@ -162,6 +173,14 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def _is_json(content: bytes) -> bool:
+    try:
+        orjson.loads(content)
+    except ValueError:
+        return False
+    return True
+
+
 def _object(content: bytes) -> dict[str, Json]:
     """The JSON object that it is; an empty one where it is none."""
     try:
@@ -171,7 +190,7 @@ def _object(content: bytes) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def _connection(parts: SplitResult) -> HTTPConnection:
+def _connection(parts: SplitResult, patience: float) -> HTTPConnection:
     """To the server; through the proxy that the environment names, if it names one. Raises `Untrusted`."""
     assert parts.hostname is not None
     host, port = parts.hostname, parts.port or PORTS[parts.scheme]
@@ -180,18 +199,18 @@ def _connection(parts: SplitResult) -> HTTPConnection:
     except ValueError as no_proxy:
         raise Untrusted(str(no_proxy)) from None
     if proxy is None:
-        return _to(parts.scheme, host, port)
-    connection = _to(parts.scheme, proxy.hostname or "", proxy.port or PORTS["http"])
+        return _to(parts.scheme, host, port, patience)
+    connection = _to(parts.scheme, proxy.hostname or "", proxy.port or PORTS["http"], patience)
     connection.set_tunnel(host, port, _proxy_headers(proxy))
     return connection
 
 
-def _to(scheme: str, host: str, port: int) -> HTTPConnection:
+def _to(scheme: str, host: str, port: int, patience: float) -> HTTPConnection:
     from http.client import HTTPConnection, HTTPSConnection
 
     if scheme == "https":
-        return HTTPSConnection(host, port, timeout=TIMEOUT, context=ssl.create_default_context())
-    return HTTPConnection(host, port, timeout=TIMEOUT)
+        return HTTPSConnection(host, port, timeout=patience, context=ssl.create_default_context())
+    return HTTPConnection(host, port, timeout=patience)
 
 
 def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
@@ -202,15 +221,18 @@ def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {b64encode(told).decode()}"}
 
 
-def hindrance(error: Exception, within: float, *, heard: bool = False) -> str:
-    """Why nobody answered, in words; `within` so many seconds. `heard`: it did before, and so does speak HTTP."""
+def hindrance(error: Exception, patience: float, *, heard: bool = False) -> str:
+    """What hinders a connection, in words; sockets say it so too.
+
+    `patience` is how long was waited, seconds, `heard` whether it has answered before, and so does speak HTTP.
+    """
     from http.client import HTTPException
 
     match error:
         case ConnectionError() if heard and not isinstance(error, ConnectionRefusedError):
-            return "the connection was lost"
+            return LOST
         case TimeoutError():
-            return f"no answer within {within:.0f} s"
+            return f"no answer within {patience:.0f} s"
         case ConnectionRefusedError():
             return "nobody listens there"
         case ssl.SSLCertVerificationError():
@@ -218,7 +240,7 @@ def hindrance(error: Exception, within: float, *, heard: bool = False) -> str:
         case ssl.SSLError():
             return "it does not speak TLS; is the address to begin with http:// instead?"
         case HTTPException():
-            return "it does not speak HTTP; is the address to begin with https:// instead?"
+            return NO_HTTP
     return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
 

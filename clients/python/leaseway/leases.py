@@ -64,10 +64,25 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """How the server took the last report of an attempt."""
+
+    #: The report that it answered: a `result` that was refused is a `fail` here.
+    verb: str
+    #: The item's status since then; None where the server did not tell.
+    status: str | None
+    #: Why the report does not count; empty where it does.
+    reason: str
+    #: What a `fail` said.
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
-    """After `settle`: the last report of the lease was answered, or there was none to make."""
+    """After `settle`: the last report of the lease was answered; `ending` is None where there was none to make."""
 
     lease: Lease
+    ending: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leaseway.claims import ANSWER_WITHIN
-from leaseway.leases import Lease
+from leaseway.leases import Ending, Lease
 
 
 @dataclass(slots=True)
@@ -20,6 +20,8 @@ class Report:
     lease: Lease
     verb: str
     data: bytes
+    #: What a `fail` says.
+    error: str = ""
     #: When it was said on the socket that stands; infinity where it was not.
     said: float = math.inf
     #: Infinity while an answer is awaited; otherwise when to say it again.
@@ -29,6 +31,10 @@ class Report:
     def last(self) -> bool:
         """Whether it ends the attempt."""
         return self.verb in ("result", "fail", "release")
+
+    def ending(self, status: str | None, reason: str = "") -> Ending:
+        """What it came to; `reason` is why it does not count."""
+        return Ending(self.verb, status, reason, self.error)
 
 
 class Reports:

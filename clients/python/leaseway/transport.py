@@ -7,14 +7,17 @@ that carries the token.
 from __future__ import annotations
 
 import logging
-from typing import Any
+import os
+import re
+from typing import Any, Final
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus, WebSocketException
+from websockets.frames import CloseCode
 
 from leaseway.address import proxy_to
 from leaseway.connection import Endpoint, SocketClosed
-from leaseway.http import hindrance
+from leaseway.http import LOST, NO_HTTP, hindrance
 
 OPEN_WITHIN = 10.0
 #: For the goodbye, seconds. A server that is there answers at once, and one that is gone is waited for in vain, also
@@ -25,6 +28,8 @@ PING_EVERY = 15.0
 PING_WITHIN = 10.0
 #: The statuses of a handshake that was refused outright, by a proxy for instance, as close codes.
 REFUSALS = {401: 4401, 403: 4403, 404: 4404}
+#: What asyncio writes into its own texts instead of what the system calls it.
+_NUMBER: Final = re.compile(r"\[Errno (\d+)\]")
 
 
 class _Quiet(logging.LoggerAdapter[logging.Logger]):
@@ -90,11 +95,20 @@ async def dial(endpoint: Endpoint, max_bytes: int) -> WebSocket:
         status = refused.response.status_code
         raise SocketClosed(REFUSALS.get(status, 1006), f"HTTP {status}") from None
     except (OSError, WebSocketException) as error:
-        raise SocketClosed(1006, hindrance(error, OPEN_WITHIN)) from None
+        raise SocketClosed(1006, _hindrance(error)) from None
     return WebSocket(connection)
+
+
+def _hindrance(error: Exception) -> str:
+    """In the words of `http.py`. Of a name with several addresses it is what the first of them said."""
+    if isinstance(error, InvalidMessage):
+        return f"{LOST} before it answered" if isinstance(error.__cause__, EOFError) else NO_HTTP
+    number = _NUMBER.search(str(error))
+    return hindrance(OSError(int(number[1]), os.strerror(int(number[1]))) if number else error, OPEN_WITHIN)
 
 
 def _closed(closed: ConnectionClosed) -> SocketClosed:
     if closed.rcvd is None:
-        return SocketClosed(1006, str(closed))
+        silent = closed.sent is not None and closed.sent.code == CloseCode.INTERNAL_ERROR  # Of a ping without answer.
+        return SocketClosed(1006, f"no answer within {PING_WITHIN:.0f} s" if silent else LOST)
     return SocketClosed(closed.rcvd.code, closed.rcvd.reason)

@@ -16,6 +16,7 @@ import operator
 import os
 import secrets
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Never, Self, TypeVar
@@ -26,7 +27,7 @@ from leaseway.connection_process import InProcess, NoProcess
 from leaseway.conversation import Conversation, InThread, Talk, Terms
 from leaseway.errors import LeaseLost
 from leaseway.handlers import Handler, InLoop, InThreads, Place, is_async, raised
-from leaseway.leases import Answered, Drained, Event, Lease, Quiet, Start, Stop
+from leaseway.leases import Answered, Drained, Ending, Event, Lease, Quiet, Settled, Start, Stop
 from leaseway.outcome import Outcome, fault
 from leaseway.protocol import Message, check_seconds, encode
 from leaseway.signals import at_first_signal
@@ -121,6 +122,8 @@ class Worker:
         self._grace = grace
         self._cancel_grace = cancel_grace
         self._outside = outside
+        #: Called with each attempt that has ended, once the server has said what became of it (`Settled`).
+        self.on_settled: Callable[[Lease, Ending | None], None] = lambda _lease, _ending: None
         self._handler: Handler | None = None
         self._here: Place[Any]
         self._conversation: Conversation | None = None
@@ -191,7 +194,8 @@ class Worker:
 
     async def _finish(self, conversation: Conversation, connection: asyncio.Task[Never]) -> None:
         """Lets handlers end, then makes them, then gives back what is left: no item waits for its lease to lapse."""
-        logger.info("no new items; handlers that run: %d, with %g s to end", len(self._running), self._grace)
+        if self._running:
+            logger.info("no new items; handlers that run: %d, with %g s to end", len(self._running), self._grace)
         await until(self._quiet, connection, self._grace)
         for lease in list(self._running):
             self._end(lease, Outcome.release())
@@ -267,6 +271,8 @@ class Worker:
                     self._cancel(lease)
                 case Answered(ref, error):
                     self._answer(ref, error)
+                case Settled(lease, ending):
+                    self.on_settled(lease, ending)
                 case Drained():
                     logger.info("the queue is empty")
                     self.stop()

@@ -277,10 +277,11 @@ class WorkerState(Mailbox[Event]):
             return
         lease, accepted = report.lease, message["accepted"]
         if report.last:
+            reason = "" if accepted or message.get("duplicate") else message.get("reason", "refused")
             self._forget(lease)
-            self.events.append(Settled(lease))
-            if not accepted and not message.get("duplicate"):
-                logger.warning("%s of %s: %s", report.verb, lease, message.get("reason", "refused"))
+            self.events.append(Settled(lease, report.ending(message.get("status"), reason)))
+            if reason:
+                logger.warning("%s of %s: %s", report.verb, lease, reason)
         elif accepted:
             lease.until = report.said + lease.seconds
             self._renew_later(lease, now)
@@ -337,7 +338,7 @@ class WorkerState(Mailbox[Event]):
             self._end(report.lease, Outcome.refused(report.verb, error))
         elif report.last:
             self._forget(report.lease)
-            self.events.append(Settled(report.lease))
+            self.events.append(Settled(report.lease, report.ending(None, str(error))))
 
     # The parts
 
@@ -368,7 +369,8 @@ class WorkerState(Mailbox[Event]):
     def _report(self, lease: Lease, verb: str, members: Message) -> int:
         ref = next(self._refs)
         body = {"id": lease.id, "attempts": lease.attempts, **members}
-        report = Report(lease, verb, encode({verb: body, "ref": ref}, self._max_bytes))
+        error = members.get("error", {}).get("message", "")
+        report = Report(lease, verb, encode({verb: body, "ref": ref}, self._max_bytes), error)
         self._reports.add(ref, report)
         if self._online:
             self._say_report(report)

@@ -6,7 +6,7 @@ from typing import Final
 
 from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.errors import MESSAGE_LIMIT
-from leaseway_server.core.jsontext import Json, write
+from leaseway_server.core.jsontext import Json, parse, write
 from leaseway_server.core.model import HTTP, NOBODY, Item
 
 MOST_AHEAD: Final = 10_000
@@ -158,7 +158,10 @@ def _held(item: Item, facts: Facts) -> str:
 
 
 def _ended(item: Item, now: int) -> str:
-    return f"it is {item.status}, since {_span(now - item.finished_at)}, after {item.attempts} attempts"
+    attempts = f"{item.attempts} attempt{'' if item.attempts == 1 else 's'}"
+    fault = parse(item.error) if item.error and item.status in ("failed", "dead") else {}
+    said = f": {fault['message']}" if isinstance(fault, dict) and fault.get("message") else ""
+    return f"it has been {item.status} for {_span(now - item.finished_at)}, after {attempts}{said}"
 
 
 def _names(workers: Sequence[Worker]) -> str:

@@ -58,7 +58,8 @@ class Posts:
             mine[key] = self._new(new)
             return Posted(mine[key])
         if not holder.body or not same(holder.body, new.body):
-            raise Conflict("this key is held by another item", path="/key")
+            which = "" if key in mine else _named(holder, new)  # One of this array will not have been posted.
+            raise Conflict(f"this key is held by another item{which}", path="/key")
         return Posted(holder, duplicate=True)
 
     def _new(self, new: NewItem) -> Item:
@@ -81,3 +82,8 @@ class Posts:
         """What was there before is told as it stands at the end of the turn."""
         for posted in self._duplicates:
             posted.item = self._rows.get(posted.item.id) or posted.item
+
+
+def _named(holder: Item, new: NewItem) -> str:
+    """Its id, for nobody but the user who posted it: to know an id is to know more than a key."""
+    return f" of yours, {holder.id}" if new.posted_by and holder.posted_by == new.posted_by else ""

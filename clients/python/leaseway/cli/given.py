@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import orjson
+from click.shell_completion import CompletionItem
 
 from leaseway.errors import Rejected
 from leaseway.protocol import MAX_MS, encode_value
@@ -21,6 +23,20 @@ BOM: Final = b"\xef\xbb\xbf"
 """What some programs put before a text in UTF-8. It says nothing."""
 _UNITS: Final = {"": 1_000, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
+
+
+class Word(click.types.StringParamType):
+    """An address or an item. Shells complete the name of a file behind `@`."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The files and folders that begin so."""
+        if not incomplete.startswith("@"):
+            return []
+        folder, slash, begin = incomplete[1:].rpartition("/")
+        with suppress(OSError):
+            found = sorted(each for each in Path(folder + slash).iterdir() if each.name.startswith(begin))
+            return [CompletionItem(f"@{folder}{slash}{each.name}{'/' * each.is_dir()}") for each in found]
+        return []
 
 
 def milliseconds(text: str) -> int:

@@ -1,4 +1,4 @@
-"""`leaseway items`: what is in a queue, newest first."""
+"""`leaseway items`: what is in a queue, newest first. One item in full is `item_in_full.py`'s."""
 
 from __future__ import annotations
 
@@ -8,48 +8,47 @@ from typing import Any, Final
 
 import click
 
-from leaseway.cli.options import json_option, only_queue_of, print_json, token_option
+from leaseway.cli.filters import Filters, filter_options, given
+from leaseway.cli.item_in_full import show
+from leaseway.cli.options import checked_ids, json_option, print_json, queue_of, token_option
 from leaseway.cli.remote import CannotReach, Remote
 from leaseway.cli.tables import percent, print_table, span
 
 View = dict[str, Any]
-STATUSES: Final = ("pending", "processing", "finished", "failed", "dead", "cancelled", "expired")
-LABELS: Final = ("scheduled", "retrying", *STATUSES)
 PAGE: Final = 100
 """So many are asked for at once."""
 _HEAD: Final = ("ID", "LABEL", "POSTED", "CHANGED", "ATTEMPTS", "BY", "KEY", "NOTE")
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[URL]")
-@click.option("--status", multiple=True, type=click.Choice(STATUSES), help="Only these; may be repeated.")
-@click.option("--label", multiple=True, type=click.Choice(LABELS), help="Only these; may be repeated.")
-@click.option("--posted-by", multiple=True, metavar="USER", help="Only what this user posted; may be repeated.")
-@click.option("--key", multiple=True, metavar="KEY", help="Only what was posted with this key; may be repeated.")
-@click.option("--limit", type=click.IntRange(min=1), default=PAGE, show_default=True, help="At most so many.")
+@click.argument("words", nargs=-1, metavar="[URL] [ID]...")
+@filter_options
+@click.option("--limit", type=click.IntRange(min=1), default=PAGE, show_default=True, help="List at most so many.")
 @token_option
 @json_option
-def items(
-    words: Sequence[str],
-    status: Sequence[str],
-    label: Sequence[str],
-    posted_by: Sequence[str],
-    key: Sequence[str],
-    limit: int,
-    token: str | None,
-    as_json: bool,
-) -> None:
-    """List the items of a queue, newest first.
+def items(words: Sequence[str], limit: int, token: str | None, as_json: bool, **filters: Sequence[str]) -> None:
+    """List the items of a queue, newest first, or show some in full.
 
-    URL is the queue's address, such as https://task.example.com/resize; without it, LEASEWAY_URL is.
+    URL is the queue's address, such as https://task.example.com/resize; without it, LEASEWAY_URL is. With ids: each
+    item's state, what was posted, its last record, its result or error, and what became of earlier attempts.
 
     \b
-    Example:
+    Examples:
       leaseway items https://task.example.com/resize --status dead --limit 20
+      leaseway items https://task.example.com/resize 9f2c1a0b7d4e6f83
     """
-    remote = only_queue_of(words, token)
-    asked = {"status": status, "label": label, "postedBy": posted_by, "key": key}
-    query = [(name, value) for name, values in asked.items() for value in values]
+    remote, ids = queue_of(words, token)
+    wanted = given(filters)
+    if not ids:
+        _list(remote, wanted, limit, as_json=as_json)
+    elif wanted:
+        raise click.UsageError("give ids, or filters for a list, and not both")
+    else:
+        raise SystemExit(show(remote, checked_ids(ids), as_json=as_json))
+
+
+def _list(remote: Remote, wanted: Filters, limit: int, *, as_json: bool) -> None:
+    query = [(name, value) for name, values in wanted.items() for value in values]
     found, more = _listed(remote, query, limit)
     if as_json:
         print_json(found)
@@ -59,7 +58,8 @@ def items(
     else:
         click.echo(f"There are no such items in {remote.name}." if query else f"{remote.name} is empty.", err=True)
     if more:
-        click.echo(f"There are more than these {len(found):,}; --limit shows them.", err=True)
+        these = "this one" if len(found) == 1 else f"these {len(found):,}"
+        click.echo(f"There are more than {these}; --limit shows them.", err=True)
 
 
 def _listed(remote: Remote, query: Sequence[tuple[str, str]], limit: int) -> tuple[list[View], bool]:

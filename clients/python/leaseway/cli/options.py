@@ -10,10 +10,12 @@ from typing import Any, Final
 
 import click
 
-from leaseway.cli.remote import Remote
+from leaseway.cli.remote import Remote, printable
 
 INTERRUPTED: Final = 130
 """The exit status of what was ended by Ctrl-C, as shells have it."""
+LONGEST_NAMED: Final = 40
+"""Characters of a wrong word that is said again."""
 _ID: Final = re.compile("[0-9a-f]{16}")
 
 token_option = click.option(
@@ -41,9 +43,12 @@ def queue_of(words: Sequence[str], token: str | None) -> tuple[Remote, list[str]
 def only_queue_of(words: Sequence[str], token: str | None) -> Remote:
     """As `queue_of`, where no more may be said."""
     remote, rest = queue_of(words, token)
-    if rest:
-        raise click.UsageError(f"one queue is wanted, and nothing behind it ({len(rest)} too much)")
-    return remote
+    if not rest:
+        return remote
+    if rest == list(words):  # The address is LEASEWAY_URL's.
+        address = "http(s)://host/queue; or leave it out, LEASEWAY_URL is set"
+        raise click.UsageError(f"{_named(rest[0], 1)} is no queue's address, which is such as {address}")
+    raise click.UsageError(f"one queue is wanted, and nothing behind it ({len(rest)} too much)")
 
 
 def items_of(words: Sequence[str], token: str | None) -> tuple[Remote, list[str]]:
@@ -51,10 +56,20 @@ def items_of(words: Sequence[str], token: str | None) -> tuple[Remote, list[str]
     remote, ids = queue_of(words, token)
     if not ids:
         raise click.UsageError("which item? Give its id")
+    return remote, checked_ids(ids)
+
+
+def checked_ids(ids: list[str]) -> list[str]:
+    """The ids of items, where they are such."""
     for number, item_id in enumerate(ids, 1):
         if not _ID.fullmatch(item_id):
-            raise click.UsageError(f"an item's id is 16 of 0-9 and a-f, and number {number} here is none")
-    return remote, ids
+            raise click.UsageError(f"{_named(item_id, number)} is no item's id, which is 16 of 0-9 and a-f")
+    return ids
+
+
+def _named(word: str, number: int) -> str:
+    """A word as it was given, unless it is long, or looks like a token, which no text may hold."""
+    return f"number {number} here" if len(word) > LONGEST_NAMED or "lw_" in word else f'"{printable(word)}"'
 
 
 def print_json(value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Final
@@ -12,9 +13,9 @@ import click
 from leaseway.cli.bulk import Bulk, Limits, Refused, Tally
 from leaseway.cli.bulk_lines import ContentKeys, Keys, MemberKeys, posts
 from leaseway.cli.bulk_screen import bulk_screen, counted
-from leaseway.cli.given import item_text, json_object, milliseconds, post_body
+from leaseway.cli.given import Word, item_text, json_object, milliseconds, post_body
 from leaseway.cli.options import INTERRUPTED, json_option, only_queue_of, print_json, token_option
-from leaseway.cli.remote import Remote, Unanswered
+from leaseway.cli.remote import NotDone, Remote, Unanswered
 from leaseway.cli.watch import follow
 
 PATIENCE: Final = "5m"
@@ -27,7 +28,7 @@ _INTERRUPTED: Final = "Interrupted. Run the same again to go on: what is posted 
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[URL] [ITEM]")
+@click.argument("words", nargs=-1, type=Word(), metavar="[URL] [ITEM]")
 @click.option("--key", help="Its key: the same post said again is the same item.")
 @click.option("--priority", type=click.IntRange(-100, 100), help="Higher ones come first; 0 where none is given.")
 @click.option("--delay", "delayMs", type=milliseconds, metavar="TIME", help="Not before so long: 90s, 5m, 2h.")
@@ -99,6 +100,8 @@ def _post_one(
     remote = only_queue_of(words[:-1], token)
     try:
         answer = remote.post("items", "id", post_body(item_text(words[-1]), options))
+    except NotDone as undone:
+        raise _keyed(undone, options["key"]) from None
     except Unanswered as unanswered:
         raise _unsure(unanswered, keyed=options["key"] is not None) from None
     if answer["duplicate"]:
@@ -110,6 +113,11 @@ def _post_one(
             click.echo(answer["id"])
         return
     raise SystemExit(follow(remote, token, [answer["id"]], as_json=as_json))
+
+
+def _keyed(undone: NotDone, key: str | None) -> NotDone:
+    hint = f"; leaseway items --key {shlex.quote(key)} shows it to an administrator" if key and undone.path else ""
+    return NotDone(undone.message + hint, undone.code, undone.path)
 
 
 def _unsure(unanswered: Unanswered, *, keyed: bool) -> Unanswered:

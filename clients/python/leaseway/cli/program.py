@@ -38,6 +38,7 @@ LAST_WORDS: Final = 1.0
 START_AGAIN: Final = 10.0
 """Seconds before an item is given out again whose program could not be started."""
 _SHOWN: Final = 100
+_BEGINNING: Final = 60
 _HEAD: Final = 1_024
 
 Say = Callable[[str, str], None]
@@ -200,7 +201,8 @@ class _Heard:
                 self.progress.offer(orjson.loads(line))
             except orjson.JSONDecodeError:
                 told = "is longer than 32 KiB" if len(line) > LONGEST_RECORD else "is not JSON"
-                self._say(self._id, f"a line on descriptor 3 {told} and was left out")
+                shown = line[:_BEGINNING].decode(errors="replace").rstrip()
+                self._say(self._id, f"a line on descriptor 3 {told} and was left out: {shown}")
 
 
 class _Progress:

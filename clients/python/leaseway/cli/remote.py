@@ -7,6 +7,8 @@ cannot be reached, or does not allow it. How a queue is asked is `leaseway/http.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar, Final
 
 import click
@@ -83,8 +85,18 @@ class Remote(http.Remote):
 
     def ask(self, method: str, path: str, wanted: str, body: bytes | None = None, kind: str = "") -> Json:
         """As `http.Remote.ask`."""
-        try:
+        with self._told(path):
             return super().ask(method, path, wanted, body, kind)
+
+    def content(self, method: str, path: str, wanted: int) -> bytes:
+        """As `http.Remote.content`."""
+        with self._told(path):
+            return super().content(method, path, wanted)
+
+    @contextmanager
+    def _told(self, path: str) -> Iterator[None]:
+        try:
+            yield
         except http.Unanswered as unanswered:
             raise Unanswered(str(unanswered)) from None
         except http.Untrusted as untrusted:

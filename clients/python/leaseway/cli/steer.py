@@ -1,4 +1,4 @@
-"""`leaseway retry`, `cancel`, `pause`, `unpause`: what an administrator does to items and queues."""
+"""`leaseway retry`, `cancel`, `delete`, `pause`, `unpause`: what an administrator does to items and queues."""
 
 from __future__ import annotations
 
@@ -7,42 +7,74 @@ from typing import Any
 
 import click
 
-from leaseway.cli.options import items_of, json_option, only_queue_of, print_json, token_option
+from leaseway.cli.filters import Filters, change_all, filter_options, given
+from leaseway.cli.options import checked_ids, json_option, only_queue_of, print_json, queue_of, token_option
 from leaseway.cli.remote import NotDone, Remote
 
+yes_option = click.option("--yes", is_flag=True, help="Of filters: do it without asking, as in scripts.")
+
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[URL] ID...")
+@click.argument("words", nargs=-1, metavar="[URL] [ID]...")
+@filter_options
+@yes_option
 @token_option
 @json_option
-def retry(words: Sequence[str], token: str | None, as_json: bool) -> None:
+def retry(words: Sequence[str], yes: bool, token: str | None, as_json: bool, **filters: Sequence[str]) -> None:
     """Give items that ended badly a new chance.
 
-    They failed, or are dead, cancelled or expired. URL is the queue's address, without it LEASEWAY_URL is. Each item is
-    done by itself; the exit status is 1 where one of them could not be.
+    They failed, or are dead, cancelled or expired. URL is the queue's address, without it LEASEWAY_URL is. Items
+    are named by their ids: each is done by itself, and the exit status is 1 where one of them could not be. Or by
+    filters: all that they hold, once it was shown how many these are and you agreed, or at once with --yes.
 
     \b
-    Example:
+    Examples:
       leaseway retry https://task.example.com/resize 9f2c1a0b7d4e6f83
+      leaseway retry https://task.example.com/resize --status dead
     """
-    _each("retry", words, token, as_json=as_json)
+    _steer("retry", words, token, filters, yes=yes, as_json=as_json)
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[URL] ID...")
+@click.argument("words", nargs=-1, metavar="[URL] [ID]...")
+@filter_options
+@yes_option
 @token_option
 @json_option
-def cancel(words: Sequence[str], token: str | None, as_json: bool) -> None:
+def cancel(words: Sequence[str], yes: bool, token: str | None, as_json: bool, **filters: Sequence[str]) -> None:
     """Withdraw items, also from workers.
 
-    URL is the queue's address, without it LEASEWAY_URL is. Each item is done by itself; the exit status is 1 where one
-    of them could not be.
+    URL is the queue's address, without it LEASEWAY_URL is. Items are named by their ids: each is done by itself,
+    and the exit status is 1 where one of them could not be. Or by filters: all that they hold, once it was shown
+    how many these are and you agreed, or at once with --yes.
 
     \b
-    Example:
+    Examples:
       leaseway cancel https://task.example.com/resize 9f2c1a0b7d4e6f83
+      leaseway cancel https://task.example.com/resize --label scheduled --posted-by alice
     """
-    _each("cancel", words, token, as_json=as_json)
+    _steer("cancel", words, token, filters, yes=yes, as_json=as_json)
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[URL] [ID]...")
+@filter_options
+@yes_option
+@token_option
+@json_option
+def delete(words: Sequence[str], yes: bool, token: str | None, as_json: bool, **filters: Sequence[str]) -> None:
+    """Delete items that have ended, with their results.
+
+    What is deleted is gone, and its key is free. URL is the queue's address, without it LEASEWAY_URL is. Items are
+    named by their ids: each is done by itself, and the exit status is 1 where one of them could not be. Or by
+    filters: all that they hold, once it was shown how many these are and you agreed, or at once with --yes.
+
+    \b
+    Examples:
+      leaseway delete https://task.example.com/resize 9f2c1a0b7d4e6f83
+      leaseway delete https://task.example.com/resize --status cancelled
+    """
+    _steer("delete", words, token, filters, yes=yes, as_json=as_json)
 
 
 @click.command()
@@ -78,9 +110,19 @@ def unpause(words: Sequence[str], token: str | None, as_json: bool) -> None:
     _switch("unpause", words, token, as_json=as_json)
 
 
-def _each(verb: str, words: Sequence[str], token: str | None, *, as_json: bool) -> None:
+def _steer(verb: str, words: Sequence[str], token: str | None, filters: Filters, *, yes: bool, as_json: bool) -> None:
+    remote, ids = queue_of(words, token)
+    wanted = given(filters)
+    if bool(ids) == bool(wanted):
+        raise click.UsageError("which items? Give their ids, or filters such as --status dead, and not both")
+    if wanted:
+        change_all(remote, verb, wanted, yes=yes, as_json=as_json)
+    else:
+        _each(verb, remote, checked_ids(ids), as_json=as_json)
+
+
+def _each(verb: str, remote: Remote, ids: Sequence[str], *, as_json: bool) -> None:
     """Asks for one item after another, and ends early only where the server cannot be asked at all."""
-    remote, ids = items_of(words, token)
     done: list[dict[str, Any]] = []
     try:
         for item_id in ids:
@@ -98,10 +140,17 @@ def _each(verb: str, words: Sequence[str], token: str | None, *, as_json: bool) 
 
 def _ask(remote: Remote, verb: str, item_id: str) -> dict[str, Any]:
     try:
-        view = remote.post(f"items/{item_id}/{verb}", "status")
+        status = _become(remote, verb, item_id)
     except NotDone as undone:
         return {"id": item_id, "status": None, "error": {"code": undone.code, "message": undone.message}}
-    return {"id": item_id, "status": view["status"], "error": None}
+    return {"id": item_id, "status": status, "error": None}
+
+
+def _become(remote: Remote, verb: str, item_id: str) -> str:
+    if verb == "delete":
+        remote.content("DELETE", f"items/{item_id}", 204)
+        return "deleted"
+    return str(remote.post(f"items/{item_id}/{verb}", "status")["status"])
 
 
 def _tell(one: dict[str, Any]) -> None:

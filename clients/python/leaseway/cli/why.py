@@ -1,13 +1,17 @@
-"""`leaseway why`: what an item waits for, or who holds it."""
+"""`leaseway why`: what an item waits for, who holds it, or how it ended."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
 from leaseway.cli.options import items_of, json_option, print_json, token_option
 from leaseway.cli.remote import printable
+
+_AGAIN: Final = frozenset({"failed", "dead", "cancelled", "expired"})
+"""What a retry helps."""
 
 
 @click.command()
@@ -15,7 +19,7 @@ from leaseway.cli.remote import printable
 @token_option
 @json_option
 def why(words: Sequence[str], token: str | None, as_json: bool) -> None:
-    """Say what an item waits for, or who holds it.
+    """Say what an item waits for, who holds it, or how it ended.
 
     ID is the item's; URL is the queue's address, without it LEASEWAY_URL is.
 
@@ -36,3 +40,5 @@ def why(words: Sequence[str], token: str | None, as_json: bool) -> None:
         click.echo(f"  {printable(reason['code']).ljust(width)}  {printable(reason['message'])}")
     if not told["reasons"]:
         click.echo("  nothing hinders it: the next claim that matches gets it")
+    if _AGAIN.intersection(reason["code"] for reason in told["reasons"]):
+        click.echo(f"  leaseway retry {ids[0]} gives it a new chance; leaseway items {ids[0]} shows all of it")

@@ -33,7 +33,14 @@ def statuses(text: str) -> frozenset[int]:
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[URL]")
-@click.option("--exec", "command", required=True, metavar="CMD", help="The program and its arguments.")
+@click.option(
+    "--exec",
+    "command",
+    required=True,
+    type=click.Path(readable=False),
+    metavar="CMD",
+    help="The program and its arguments.",
+)
 @click.option("-c", "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="So many at once.")
 @click.option("--criteria", type=json_object, metavar="JSON", help='Only items like this: {"format": ["jpg", "png"]}.')
 @click.option("--drain", is_flag=True, help="End when there is nothing left to do, as for cron.")
@@ -77,7 +84,7 @@ def work(
     \b
     Examples:
       leaseway work https://task.example.com/resize --exec ./resize.sh -c 4
-      leaseway work --exec 'sh -c "tr a-z A-Z"' --drain
+      leaseway work --exec 'sh -c "wc -c"' --drain     # each result is the length of the item
 
     Exit status: 0 stopped or drained, 2 wrong usage, 3 cannot reach (with --drain) or not allowed.
     """
@@ -100,6 +107,7 @@ def work(
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         worker.handler(told.telling(runs))
+        worker.on_settled = told.settled
         told.on_unwritten = worker.stop
         _work(worker, told)
     told.sum_up()

@@ -1,4 +1,7 @@
-"""What `leaseway work` says of its attempts: lines on standard error, and with `--json` documents on the output."""
+"""What `leaseway work` says of its attempts: lines on standard error, and with `--json` documents on the output.
+
+How an attempt ended is what the server made of it, so that nothing is told as done that was refused.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import click
@@ -16,16 +20,43 @@ from leaseway.cli.program import NotStarted, Program
 from leaseway.cli.remote import printable
 from leaseway.cli.terminal import console, on_terminal
 from leaseway.errors import Permanent, Retry
+from leaseway.leases import Ending, Lease
 
 _ENDS: Final = {
     "result": ("results", "green"),
     "failed": ("failed for good", "red"),
+    "dead": ("dead", "bold red"),
     "retry": ("to be tried again", "yellow"),
     "released": ("given back", "yellow"),
     "stopped": ("stopped", "yellow"),
+    "discarded": ("too late to count", "red"),
+    "unanswered": ("without an answer", "red"),
 }
-"""How attempts end, how they are counted, and how that looks on a terminal."""
-_END_OF: Final[dict[type[Exception], str]] = {Permanent: "failed", Retry: "retry", NotStarted: "released"}
+"""How attempts end (docs/programs.md), how they are counted, and how that looks on a terminal."""
+_UNANSWERED: Final = "the server did not say whether it counts"
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run of the program. `why` is what is told of its fault."""
+
+    began: float
+    seconds: float = 0.0
+    stopped: bool = False
+    why: str = ""
+
+    def end(self, ending: Ending | None) -> tuple[str, str]:
+        """One of `_ENDS`, and why. Without an ending the item had been taken away before."""
+        if self.stopped:
+            return "stopped", ""
+        if ending is None or ending.reason:
+            return "discarded", ending.reason if ending else "the item was taken away"
+        match ending.verb:
+            case "result":
+                return "result", ""
+            case "release":
+                return "released", self.why
+        return {"failed": "failed", "dead": "dead"}.get(ending.status or "", "retry"), self.why or ending.error
 
 
 class Told:
@@ -41,33 +72,42 @@ class Told:
         self._as_json = as_json
         self._console = console(errors=True) if on_terminal(errors=True) else None
         self._ends: Counter[str] = Counter()
+        self._runs: dict[tuple[str, int], _Run] = {}
 
     def telling(self, program: Program) -> Any:
-        """The handler: the program, and a line when it begins and when it ends."""
+        """The handler: the program, and a line when it begins."""
 
         async def handle(item: Any, job: Attempt) -> Any:
-            self._began(job)
-            began = time.monotonic()
-            end, why = "stopped", ""
+            self._say_begin(job)
+            run = self._runs[job.id, job.attempts] = _Run(time.monotonic(), stopped=True)
             try:
                 result = await program.run(item, job)
             except (Permanent, Retry, NotStarted) as fault:
-                end, why = _END_OF[type(fault)], str(fault)
+                run.stopped, run.why = False, str(fault)
                 raise
             else:
-                end = "result"
+                run.stopped = False
                 return result
             finally:
-                self._ended(job, end, why, time.monotonic() - began)
+                run.seconds = time.monotonic() - run.began
 
         return handle
+
+    def settled(self, lease: Lease, ending: Ending | None) -> None:
+        """A line, and a document, once it is known what became of a run."""
+        run = self._runs.pop((lease.id, lease.attempts), None)
+        if run is not None:  # One that was taken away before its program began is nobody's news.
+            self._say_end(lease.id, lease.attempts, run, *run.end(ending))
 
     def say(self, item_id: str, text: str) -> None:
         """What a program says, or something of what it says."""
         self.line(f"{item_id}  {text}", "dim")
 
     def sum_up(self) -> None:
-        """How often which end."""
+        """How often which end; what is open now has no answer."""
+        for (item_id, attempts), run in self._runs.items():
+            told = ("stopped", "") if run.stopped else ("unanswered", _UNANSWERED)
+            self._say_end(item_id, attempts, run, *told)
         counts = [f"{words}: {self._ends[end]:,}" for end, (words, _) in _ENDS.items() if self._ends[end]]
         self.line(", ".join(counts) or "there was nothing to do")
 
@@ -80,15 +120,15 @@ class Told:
             else:
                 self._console.print(shown, style=style, soft_wrap=True)
 
-    def _began(self, job: Attempt) -> None:
+    def _say_begin(self, job: Attempt) -> None:
         self.line(f"{job.id}  begins" + (f", attempt {job.attempts}" if job.attempts > 1 else ""))
 
-    def _ended(self, job: Attempt, end: str, why: str, seconds: float) -> None:
+    def _say_end(self, item_id: str, attempts: int, run: _Run, end: str, why: str) -> None:
         self._ends[end] += 1
         if self._as_json:
-            told = {"id": job.id, "attempts": job.attempts, "end": end, "error": why or None}
-            self._print(told | {"seconds": round(seconds, 3)})
-        self.line(f"{job.id}  {end} after {seconds:.1f} s" + (f": {why}" if why else ""), _ENDS[end][1])
+            told = {"id": item_id, "attempts": attempts, "end": end, "error": why or None}
+            self._print(told | {"seconds": round(run.seconds, 3)})
+        self.line(f"{item_id}  {end} after {run.seconds:.1f} s" + (f": {why}" if why else ""), _ENDS[end][1])
 
     def _print(self, document: dict[str, Any]) -> None:
         try:

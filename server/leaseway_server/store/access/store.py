@@ -4,7 +4,6 @@ A token's secret is given out once, by `add`, and kept nowhere. What a token all
 The file at the path is the truth: where another one takes its place, that one counts; where there is none, nobody does.
 """
 
-import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,7 @@ import orjson
 from leaseway_server.core.access import Right, Token, hash_token
 from leaseway_server.core.errors import StoreRefused
 from leaseway_server.store.queries import load_migrations, load_queries
-from leaseway_server.store.sqlite.files import check_owner, split
+from leaseway_server.store.sqlite.files import check_owner, keep_private, make_file, make_folder, split
 
 File: TypeAlias = tuple[int, int]
 """A device, and a file's number there."""
@@ -62,8 +61,9 @@ class AccessStore:
         path = data / FILE_NAME
         with _told(path):
             if make:
-                data.mkdir(parents=True, exist_ok=True)
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+                make_folder(data)
+                make_file(path)
+                keep_private(path)
             elif _file_at(path) is None:
                 raise StoreRefused(f"there is no store in {data}: it has no {FILE_NAME}")
             file = _file_at(path)  # Of another one that comes in between, the next `refresh` makes out that it is one.

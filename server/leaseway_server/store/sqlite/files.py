@@ -5,7 +5,8 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,25 @@ WAL_BYTES: Final = 16 * 1024 * 1024
 MOST_WAL_BYTES: Final = 64 * 1024 * 1024
 """A log that grew past this while it could not begin anew, as during a long backup, is cut to it when it does."""
 _CHECK_STEPS: Final = 20_000
+_OWN: Final = 0o600
+"""Items are for nobody but the owner, whatever the umask says. SQLite gives its log and index the database's mode."""
+
+
+def make_folder(folder: Path) -> None:
+    """Makes the folder of a store, its owner's alone. One that is there stays as it is."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def make_file(path: Path) -> None:
+    """Makes the file of a database, its owner's alone, where there is none."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, _OWN))
+
+
+def keep_private(path: Path) -> None:
+    """Takes from others what they may do with a database and the files beside it, where these are there and ours."""
+    for file in (path, path.with_suffix(".lock"), *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
+        with suppress(FileNotFoundError, PermissionError):
+            file.chmod(file.stat().st_mode & 0o700)
 
 
 class FileLock:
@@ -29,7 +49,7 @@ class FileLock:
     """
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _OWN)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -88,7 +108,7 @@ def refusals(path: Path) -> Iterator[None]:
     except (sqlite3.Error, OSError) as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:  # Before the check came to it.
             raise _damaged(path, str(error)) from error
-        raise StoreRefused(f"{path} cannot be opened: {error}") from error
+        raise StoreRefused(f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _damaged(path: Path, how: str) -> StoreRefused:
@@ -101,6 +121,7 @@ def connect(path: Path) -> sqlite3.Connection:
     Raises `StoreRefused` where the file cannot be served.
     """
     with refusals(path):
+        make_file(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
         try:
             prepare(connection, path)
@@ -188,7 +209,7 @@ def split(script: str) -> list[str]:
 def presize_wal(path: Path) -> None:
     """Writes zeros behind the log's end. SQLite reads a frame only where its salt and checksum are right."""
     wal = path.with_name(path.name + "-wal")
-    with wal.open("ab") as file:
+    with open(wal, "ab", opener=partial(os.open, mode=_OWN)) as file:
         missing = WAL_BYTES - file.tell()
         if missing > 0:
             file.write(bytes(missing))

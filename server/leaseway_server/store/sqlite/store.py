@@ -19,7 +19,7 @@ from leaseway_server.core.ids import KEY_BYTES, IdPermutation
 from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.match import Match
 from leaseway_server.core.model import Item, Position, Status
-from leaseway_server.store.sqlite.files import FileLock, connect, refusals
+from leaseway_server.store.sqlite.files import FileLock, connect, keep_private, make_folder, refusals
 from leaseway_server.store.sqlite.looking import SqliteLooking
 from leaseway_server.store.sqlite.rematch import matched, rematch
 from leaseway_server.store.sqlite.turn import SQL, SqliteTurn, item_of
@@ -88,9 +88,10 @@ class SqliteStore:
     def open(cls, path: Path, clock: Callable[[], int]) -> "SqliteStore":
         """Opens or makes the file. Raises `StoreRefused`, which names the file and says why."""
         with ExitStack() as undo, refusals(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             lock = FileLock(path.with_suffix(".lock"))
             undo.callback(lock.release)
+            keep_private(path)
             salvaged = check_after_kill(path) if lock.was_serving else ""
             if not salvaged:
                 lock.mark_stopped()  # A start that fails below has written the log back and removed it.

@@ -6,6 +6,7 @@ It shows what it is told, and decides nothing.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,8 +17,14 @@ from leaseway.protocol import View
 if TYPE_CHECKING:
     from rich.table import Table
 
-WIDE: Final = 88
-"""Columns of a terminal that has room for everything."""
+NARROW: Final = 70
+"""Columns below which the ranges are written in the shorter way."""
+GAP: Final = 2
+ID: Final = 16
+BAR: Final = range(6, 21)
+"""Columns of a bar. The ids are there where the shortest one has room beside them."""
+OTHERS: Final = len("processing") + len("worker-1") + len("16,072 primes") + 3 * GAP
+"""Columns of what is always there beside the range, which is never cut."""
 ROOM_FOR_TEXT: Final = 6
 """Rows of a terminal that are not the table's."""
 
@@ -79,7 +86,7 @@ class Screen:
 
     def say(self, text: str, style: str = "") -> None:
         """A line of text."""
-        self._console.print(text, style=style, soft_wrap=True)
+        self._console.print(text, style=style, soft_wrap=self._live is None)  # A terminal would break words.
 
     def note(self, text: str) -> None:
         """Something that happened just now."""
@@ -91,7 +98,7 @@ class Screen:
         self._rows[row.view.id] = row
         if self._live:
             self._drop_ended()
-            self._live.update(self._table(), refresh=True)
+            self._live.update(table(self._rows, self._console.width), refresh=True)
         elif before is None or (before.view.status, before.worker) != (row.view.status, row.worker):
             self.say(self._line(row))
 
@@ -101,23 +108,28 @@ class Screen:
         for item_id in ended[: max(0, len(self._rows) - room)]:
             del self._rows[item_id]
 
-    def _table(self) -> Table:
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-        from rich.text import Text
-
-        wide = self._console.width >= WIDE
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-        for _ in range(6 if wide else 5):
-            table.add_column(no_wrap=True)
-        for item_id, row in self._rows.items():
-            status = Text(row.view.status, STYLES.get(row.view.status, "yellow"))
-            bar = ProgressBar(total=100, completed=row.percent, width=20 if wide else 6)
-            first = [Text(item_id, "dim")] if wide else []
-            table.add_row(*first, row.name, status, row.worker, bar, row.outcome)
-        return table
-
     def _line(self, row: Row) -> str:
         seconds = time.monotonic() - self._began
         words = f"{row.view.id}  {row.name:<22}  {row.view.status:<10}  {row.worker:<9}  {row.outcome}"
         return f"{seconds:5.1f} s  {words}".rstrip()
+
+
+def table(rows: Mapping[str, Row], width: int) -> Table:
+    """A row a range, whole on a terminal of 60 columns; where there is more room, with bars and ids."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    names = {item_id: row.name if width >= NARROW else row.name.replace(" to ", "–") for item_id, row in rows.items()}
+    room = width - OTHERS - max(map(len, names.values()), default=0) - GAP
+    with_id = room >= ID + GAP + BAR.start
+    bar = min(BAR[-1], room - with_id * (ID + GAP))
+    shown = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
+    for _ in range(4 + with_id + (bar in BAR)):
+        shown.add_column(no_wrap=True)
+    for item_id, row in rows.items():
+        first = [Text(item_id, "dim")] if with_id else []
+        bars = [ProgressBar(total=100, completed=row.percent, width=bar)] if bar in BAR else []
+        status = Text(row.view.status, STYLES.get(row.view.status, "yellow"))
+        shown.add_row(*first, names[item_id], status, row.worker, *bars, row.outcome)
+    return shown

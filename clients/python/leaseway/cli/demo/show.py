@@ -23,6 +23,8 @@ MID_WORK: Final = range(40, 71)
 """Percent: something is done, and enough is left for a kill to come in time."""
 OPEN_AT_ONCE: Final = 6
 
+GOES_ON: Final = 'It goes on. Post from the page as well, such as {"from": 0, "to": 100}. Ctrl-C ends it.'
+
 
 class Show:
     """The demo, on a screen, with its data in a folder. `pace` is what is added to each step of the work, seconds."""
@@ -109,7 +111,7 @@ class Show:
 
     async def _go_on(self, queue: Client) -> None:
         """Ranges without end, a few at a time."""
-        self._screen.note(f"It goes on. Post from the page as well, such as {_item(range(100))}. Ctrl-C ends it.")
+        self._screen.note(GOES_ON)
         free = asyncio.Semaphore(OPEN_AT_ONCE)
 
         async def follow(numbers: range) -> None:

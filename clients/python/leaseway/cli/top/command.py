@@ -37,9 +37,19 @@ def top(urls: Sequence[str], once: bool, every: float | None, token: str | None,
     """Watch queues: what waits, what is done, who does it.
 
     URL is a queue's address, or a server's for all its queues that you may look at; without it, LEASEWAY_URL is. A
-    queue's workers are told to its administrators. IN/MIN and OUT/MIN are the posts and the finished items of the last
-    60 s, OLDEST is how long the item is ready that is so longest. A lost connection comes back by itself. Ctrl-C ends
-    it. In a pipe it prints a line a queue, with --json a document each time.
+    queue's workers are told to its administrators. A lost connection comes back by itself. Ctrl-C ends it. In a pipe
+    it prints a line a queue, with --json a document each time.
+
+    \b
+    PENDING    PEND   what waits, also what is scheduled for later
+    PROCESSING WORK   what workers hold
+    FINISHED   DONE   what is finished
+    FAILED            what ended badly for good; BAD is these and the dead
+    DEAD              what used up its tries
+    IN/MIN     IN/M   posts in the last full minute, or in this one if more
+    OUT/MIN    OUT/M  finished items, counted in the same way
+    WORKERS    WRK    workers that are connected
+    OLDEST     OLD    how long the item is ready that is so longest
 
     \b
     Examples:

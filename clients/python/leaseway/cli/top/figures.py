@@ -24,6 +24,8 @@ class Figures:
     oldest_ready_at: int | None = None
     workers: int | None = None
     newest: Minute | None = None
+    before: Minute | None = None
+    """The minute before `newest`, as it was pushed last."""
     minutes: list[Minute] | None = None
     """The last hour, oldest first."""
     connections: list[dict[str, Any]] | None = None
@@ -35,6 +37,8 @@ class Figures:
 
     def take_stats(self, stats: dict[str, Any]) -> None:
         """A `stats` message (§3)."""
+        if self.newest is not None and self.newest["at"] < stats["rates"]["at"]:
+            self.before = self.newest
         self.counts, self.workers, self.newest = stats["counts"], stats["workers"], stats["rates"]
         self.trouble, self.told = "", True
 
@@ -48,22 +52,21 @@ class Figures:
         """The connection is gone."""
         self.trouble, self.told = why, False
 
-    def per_minute(self, what: str, now: int) -> int | None:
-        """How often it happened in the last 60 s: in this minute, and in the part of the one before that still counts.
+    def per_minute(self, what: str) -> int | None:
+        """How often it happened in the last full minute, or in this one where that is more already.
 
-        `what` is a member of a minute.
+        `what` is a member of a minute. It is counted and not estimated: it stands still while nothing happens.
         """
         if self.newest is None:
             return None
-        past = min(1.0, max(0.0, (now - self.newest["at"]) / MINUTE_MS))
-        before = next((m for m in self.minutes or () if m["at"] == self.newest["at"] - MINUTE_MS), None)
-        return round(self.newest[what] + (before[what] * (1 - past) if before else 0))
+        known: list[Minute] = [self.newest, *filter(None, [self.before]), *(self.minutes or ())]
+        return max(minute[what] for minute in known if minute["at"] >= self.newest["at"] - MINUTE_MS)
 
     def oldest(self, now: int) -> int | None:
         """For how long the item is ready that is so longest, ms; None where there is none."""
         return None if self.oldest_ready_at is None else max(0, now - self.oldest_ready_at)
 
-    def document(self, now: int) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """All of it, for programs."""
         rates = ("posted", "claimed", "finished", "failed", "dead", "requeued")
         return {
@@ -73,7 +76,7 @@ class Figures:
             "trouble": self.trouble or None,
             "paused": self.paused,
             "counts": self.counts,
-            "perMinute": {what: self.per_minute(what, now) for what in rates},
+            "perMinute": {what: self.per_minute(what) for what in rates},
             "oldestReadyAt": self.oldest_ready_at,
             "workers": self.workers,
             "connections": self.connections,

@@ -45,7 +45,7 @@ class JsonScreen(Screen):
 
     def show(self, figures: Sequence[Figures], now: int) -> None:
         """This is how it stands."""
-        print_json({"at": now, "queues": [each.document(now) for each in figures]})
+        print_json({"at": now, "queues": [each.document() for each in figures]})
 
 
 class TerminalScreen(Screen):

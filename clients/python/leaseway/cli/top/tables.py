@@ -46,7 +46,7 @@ def _short_count(*statuses: str) -> Callable[[Figures, int], str]:
 
 
 def _rate(what: str) -> Callable[[Figures, int], str]:
-    return lambda figures, now: "" if (rate := figures.per_minute(what, now)) is None else short(rate)
+    return lambda figures, _now: "" if (rate := figures.per_minute(what)) is None else short(rate)
 
 
 def _workers(figures: Figures, _now: int) -> str:
@@ -89,8 +89,8 @@ def line(figures: Figures, now: int) -> str:
     """A queue on a line, each figure by its name."""
     told = {
         **figures.counts,
-        "posted/min": figures.per_minute("posted", now),
-        "finished/min": figures.per_minute("finished", now),
+        "posted/min": figures.per_minute("posted"),
+        "finished/min": figures.per_minute("finished"),
         "workers": figures.workers,
         "oldest": None if (oldest := figures.oldest(now)) is None else span(oldest),
     }
