@@ -59,7 +59,7 @@ async def page(browser: Browser, server: TestServer) -> AsyncIterator[Dashboard]
 async def test_a_token_is_asked_for_and_kept_nowhere(page: Dashboard, server: TestServer) -> None:
     await page.go("members")
     await expect(page.tab.page.get_by_label("Token")).to_be_focused()
-    for wrong, told in (("lw_nobody", "not valid"), ("two words", "no spaces"), ("ключ", "plain characters")):
+    for wrong, told in (("lw_nobody", "not valid"), ("two words", "without spaces"), ("ключ", "printable ASCII")):
         await page.sign_in(wrong)
         await expect(page.tab.page.get_by_role("alert")).to_contain_text(told)
     await page.sign_in(server.tokens["ada"])

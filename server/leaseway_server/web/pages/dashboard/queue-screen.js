@@ -66,6 +66,7 @@ export class QueueScreen {
       this.#body,
     );
     signal.addEventListener("abort", () => this.#end());
+    this.#listen(); // Before anything connects, as an item that is shown does too.
     void this.#begin();
   }
 
@@ -98,7 +99,6 @@ export class QueueScreen {
       return undefined;
     }
     this.#layFor(facts);
-    this.#listen();
     void this.#connect();
     return this.#follow();
   }

@@ -1,6 +1,6 @@
 /** The server as a whole: where it is, and which queues one may see there. One queue is the client's business. */
 
-import { ConnectionLost, Unauthorized } from "../../_client/errors.js";
+import { listQueues } from "../../_client/site.js";
 import { hearTime } from "./server-clock.js";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -10,24 +10,18 @@ export function addressOf(queue) {
   return new URL(queue, ROOT);
 }
 
-/**
- * The queues that one has any right on: `[{queue, rights}]`. Throws `Unauthorized` for a token that is not valid, and
- * `ConnectionLost`.
- */
-export async function listQueues(token) {
-  const response = await answered(token);
-  if (response.status === 401) throw new Unauthorized("This token is not valid, or not any more.");
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok || !answer.queues) throw new ConnectionLost(answer.detail ?? `The server answers with ${response.status}.`);
-  hearTime(response);
-  return answer.queues;
+/** How one comes in, as the client takes it; each answer tells the server's time. An empty token is none. */
+export function entry(token) {
+  return { ...(token && { token }), fetch: timed };
 }
 
-async function answered(token) {
-  const headers = token ? { authorization: `Bearer ${token}` } : {};
-  try {
-    return await fetch(new URL("_queues", ROOT), { headers, credentials: "omit", cache: "no-store", redirect: "error" });
-  } catch {
-    throw new ConnectionLost("The server cannot be reached. Is it running?");
-  }
+/** The queues that one has any right on: `[{queue, rights}]`. Throws as the client does. */
+export function queuesFor(token) {
+  return listQueues(ROOT, entry(token));
+}
+
+async function timed(request, init) {
+  const response = await fetch(request, init);
+  hearTime(response);
+  return response;
 }

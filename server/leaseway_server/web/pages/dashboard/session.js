@@ -2,7 +2,7 @@
 
 import { Queue } from "../../_client/client.js";
 import { keep, readKept } from "./kept.js";
-import { addressOf, listQueues } from "./server.js";
+import { addressOf, entry, queuesFor } from "./server.js";
 
 export class Session extends EventTarget {
   /** Those that one has any right on: `[{queue, rights}]`. */
@@ -15,14 +15,13 @@ export class Session extends EventTarget {
 
   /** Asks again what one may see. Throws `Unauthorized` and `ConnectionLost`. */
   async refresh() {
-    this.queues = await listQueues(this.#token);
+    this.queues = await queuesFor(this.#token);
     this.dispatchEvent(new Event("queues"));
   }
 
-  /** Throws, and all stays as it was, where the token is not valid. */
+  /** Throws, and all stays as it was, where the token is not valid, or cannot be one. */
   async signIn(token, remember) {
-    if (!/^[!-~]+$/.test(token)) throw new TypeError("A token has no spaces and none but plain characters.");
-    this.queues = await listQueues(token);
+    this.queues = await queuesFor(token);
     this.#token = token;
     keep("sessionStorage", "token", remember ? token : "");
     this.dispatchEvent(new Event("queues"));
@@ -37,8 +36,7 @@ export class Session extends EventTarget {
 
   /** A queue, by the JavaScript client: over sockets the token goes as a ticket, so that it enters no URL. */
   open(queue) {
-    const token = this.#token;
-    return new Queue(addressOf(queue), token ? { getToken: () => token } : {});
+    return new Queue(addressOf(queue), entry(this.#token));
   }
 
   rightsOn(queue) {
