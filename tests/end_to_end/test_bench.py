@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leaseway_server.bench.figures import HEAD, Figure
-from leaseway_server.bench.machine import Machine
+from leaseway_server.bench.machine import Machine, _filesystem
 from leaseway_server.bench.process import NotStarted, serving
 
 COMMAND = "from leaseway.cli import main; main()"
@@ -56,3 +56,10 @@ def test_where_commits_cost_nothing_the_figures_flatter() -> None:
     on = {kind: Machine(2, "3", "3", kind).flatters for kind in ("tmpfs", "ext4", "overlay")}
     assert on == {"tmpfs": True, "ext4": False, "overlay": False}
     assert Machine.found(Path("/proc")).filesystem == "proc"
+
+
+def test_where_the_mounts_do_not_have_the_root_its_kind_is_unknown(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("proc /proc proc rw 0 0\n", encoding="utf-8")
+    assert _filesystem(tmp_path, mounts) == "a disk unknown"
+    assert _filesystem(Path("/proc"), mounts) == "proc"

@@ -35,8 +35,9 @@ class Machine:
         return self.filesystem in _IN_MEMORY
 
 
-def _filesystem(place: Path) -> str:
-    """The kind of the file system that a folder is on, as the kernel names it."""
-    mounts = [line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
-    kinds = {mount[1]: mount[2] for mount in mounts}
-    return next(kinds[str(above)] for above in (place.resolve(), *place.resolve().parents) if str(above) in kinds)
+def _filesystem(place: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """The kind of the file system that a folder is on, as the kernel names it; in a `chroot` that may be hidden."""
+    lines = [line.split() for line in mounts.read_text(encoding="utf-8").splitlines()]
+    kinds = {line[1]: line[2] for line in lines}
+    above = (place.resolve(), *place.resolve().parents)
+    return next((kinds[str(folder)] for folder in above if str(folder) in kinds), "a disk unknown")
