@@ -12,7 +12,8 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CHECKED := server schemas clients tests
-PROCESSES ?= 2
+# One more than the two cores that the suite is meant for: many tests wait for other processes.
+PROCESSES ?= 3
 # The many Pythons that the tests start find modules compiled, also where the environment would keep them from it.
 COMPILED := PYTHONDONTWRITEBYTECODE=
 # The tests talk to this machine only, whatever proxy the installation needs.

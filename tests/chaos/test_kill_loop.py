@@ -12,7 +12,7 @@ import pytest
 
 from chaos.kill_loop import KillLoop
 
-ROUNDS = 50
+ROUNDS = 30
 
 
 @pytest.mark.protocol("7.1")

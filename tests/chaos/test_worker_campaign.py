@@ -11,7 +11,7 @@ import pytest
 from chaos.worker_campaign import RESTARTS, WorkerCampaign
 from chaos.worker_faults import FAULTS
 
-STRIKES = 3
+STRIKES = 2
 
 
 @pytest.mark.protocol("6.12", "6.13", "7.5")

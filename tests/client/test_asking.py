@@ -1,10 +1,9 @@
 """What a producer learns from the answers of HTTP, against a server that answers as it is told."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from leaseway.errors import (
     UnknownItem,
 )
 from leaseway.http import Remote
+from support.peer import peer_server
 
 
 class Peer:
@@ -62,12 +62,10 @@ def peer() -> Iterator[Peer]:
         def log_message(self, *_arguments: object) -> None:
             """Nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        peer.url = f"ws://127.0.0.1:{server.server_port}/demo"
+    with peer_server(Handler) as port:
+        peer.url = f"ws://127.0.0.1:{port}/demo"
         peer.asking = Asking(peer.url, "lw_canary")
         yield peer
-        server.shutdown()
 
 
 @pytest.mark.parametrize(

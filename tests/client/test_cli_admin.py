@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from io import StringIO
 from typing import Any
 
@@ -29,6 +29,7 @@ from leaseway.cli.steer import cancel, delete, pause, retry, unpause
 from leaseway.cli.tables import span
 from leaseway.cli.why import why
 from leaseway_schemas import wire
+from support.peer import peer_server
 from support.wire import check_http
 
 A, B, C = "00000000000000aa", "00000000000000bb", "00000000000000cc"
@@ -76,14 +77,9 @@ def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Peer]:
         def log_message(self, *_arguments: object) -> None:
             """Nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        peer.url = f"http://127.0.0.1:{server.server_port}/demo"
+    with peer_server(Handler) as port:
+        peer.url = f"http://127.0.0.1:{port}/demo"
         yield peer
-        server.shutdown()
-        thread.join()
 
 
 def call(command: click.Command, *words: str) -> Result:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import SimpleHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
 
 from support.node import CLIENT, ROOT
+from support.peer import peer_server
 
 FOLDERS = {"client": CLIENT / "leaseway_javascript", "files": ROOT / "tests/browser/files"}
 POLICY = "default-src 'self'; worker-src 'self' blob:; connect-src 'self' ws://127.0.0.1:* http://127.0.0.1:*"
@@ -35,11 +35,5 @@ class _Handler(SimpleHTTPRequestHandler):
 @contextmanager
 def served_files() -> Iterator[str]:
     """The address of a server of these files, without a slash at its end."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with peer_server(_Handler) as port:
+        yield f"http://127.0.0.1:{port}"
