@@ -208,6 +208,7 @@ async def test_what_an_administrator_cancels_is_told_in_the_audit_log(tmp_path: 
         with logged() as log:
             root.say({"cancel": [mine, theirs, theirs, NONE]})
             assert [(await root.hear())["accepted"] for _ in range(4)] == [True, True, True, False]
+            await log.said("admin.item_cancelled")
         audited = [entry for entry in log.entries if entry["event"] == "admin.item_cancelled"]
         assert [(entry["by"], entry["queue"], entry["item"]) for entry in audited] == [("root", "demo", theirs)]
         assert "token_id" in audited[0]
