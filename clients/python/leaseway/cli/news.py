@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class _News(logging.Handler):
@@ -15,9 +16,15 @@ class _News(logging.Handler):
         self._tell(record.getMessage())
 
 
-def tell_news(tell: Callable[[str], None], level: int = logging.WARNING) -> None:
-    """Tells what `leaseway` logs, a line each and without tracebacks, from now until the process ends."""
+@contextmanager
+def telling_news(tell: Callable[[str], None], level: int = logging.WARNING) -> Iterator[None]:
+    """Tells what `leaseway` logs meanwhile, a line each and without tracebacks, and nobody else is told it."""
     logger = logging.getLogger("leaseway")
-    logger.handlers = [_News(tell, level)]
+    before = logger.handlers, logger.level, logger.propagate
+    logger.handlers, logger.propagate = [_News(tell, level)], False
     logger.setLevel(level)
-    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.handlers, _, logger.propagate = before
+        logger.setLevel(before[1])

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from leaseway.cli.news import tell_news
+from leaseway.cli.news import telling_news
 from leaseway.cli.options import INTERRUPTED, items_of, json_option, token_option
 from leaseway.cli.remote import CannotReach, NotDone, Remote
 from leaseway.cli.watch_screen import Screen, watch_screen
@@ -45,7 +45,8 @@ def follow(remote: Remote, token: str | None, ids: Sequence[str], *, as_json: bo
         try:
             _look(remote, ids, screen)
             if screen.open:
-                asyncio.run(_follow(remote.url, token, screen))
+                with telling_news(screen.say):
+                    asyncio.run(_follow(remote.url, token, screen))
         except KeyboardInterrupt:
             screen.say(_LATER.format(", ".join(screen.open)))
             return INTERRUPTED
@@ -63,7 +64,6 @@ def _look(remote: Remote, ids: Sequence[str], screen: Screen) -> None:
 
 async def _follow(url: str, token: str | None, screen: Screen) -> None:
     """Shows each change. A lost connection is mended, and told; what was deleted meanwhile is told, too."""
-    tell_news(screen.say)
     try:
         async with Client(url, token=token) as queue:
             while screen.open:

@@ -11,7 +11,7 @@ import click
 
 from leaseway.cli.given import json_object, milliseconds
 from leaseway.cli.guardian import Guardian
-from leaseway.cli.news import tell_news
+from leaseway.cli.news import telling_news
 from leaseway.cli.options import json_option, only_queue_of, token_option
 from leaseway.cli.program import EX_DATAERR, Program, words_of
 from leaseway.cli.remote import AskedWrongly, CannotReach, NotAllowed, NotNow, Remote
@@ -130,9 +130,9 @@ def _check(remote: Remote, *, patient: bool) -> None:
 
 
 def _work(worker: Worker, told: Told) -> None:
-    tell_news(told.line, logging.INFO)
     try:
-        worker.run()
+        with telling_news(told.line, logging.INFO):
+            worker.run()
     except Unauthorized as refused:
         raise CannotReach(f"{refused}; is LEASEWAY_TOKEN set, and right?") from None
     except AccessRefused as refused:
