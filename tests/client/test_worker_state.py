@@ -8,7 +8,7 @@ import pytest
 
 from client.bare_worker import DONE, Worker, busy
 from client.scripted_peer import A, B, ack, error, item, resumed
-from leaseway import worker_state
+from leaseway import resuming
 from leaseway.claims import ANSWER_WITHIN, CLAIM_WAIT_MS, PAUSE
 from leaseway.errors import LeaseLost, Rejected
 from leaseway.leases import Answered, Ending, Renewed, Settled, Start, Stop
@@ -305,7 +305,7 @@ def test_a_resume_refused_for_the_moment_is_asked_again() -> None:
 def test_many_are_resumed_in_parts_and_a_part_that_was_refused_for_the_moment_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worker_state, "RESUME_AT_ONCE", 2)
+    monkeypatch.setattr(resuming, "RESUME_AT_ONCE", 2)
     worker = Worker(slots=5)
     (claim,) = worker.connect()
     for number in range(5):

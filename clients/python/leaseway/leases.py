@@ -5,10 +5,12 @@ Data only. Who decides that it happens is `worker_state.py`; who acts on it is `
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from leaseway.errors import LeaseLost, Rejected
+from leaseway.protocol import Message
 
 
 @dataclass(eq=False, slots=True)
@@ -27,6 +29,14 @@ class Lease:
     renew_at: float
     #: Its handler has ended and its last report is under way.
     settled: bool = False
+
+    @classmethod
+    def of(cls, message: Message, now: float) -> Lease:
+        """The lease that an `item` message of the server gave (PROTOCOL.md §4), not renewed yet."""
+        seconds = message["leaseMs"] / 1000
+        progress, meta = message.get("progress"), message.get("meta")
+        item_id, attempts, item = message["id"], message["attempts"], message["item"]
+        return cls(item_id, attempts, item, progress, meta, seconds, until=now + seconds, renew_at=math.inf)
 
     def __str__(self) -> str:
         """As logs name it."""

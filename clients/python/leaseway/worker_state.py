@@ -29,11 +29,9 @@ from leaseway.protocol import (
     rejected,
 )
 from leaseway.reports import Report, Reports
+from leaseway.resuming import Resuming
 
 logger = logging.getLogger("leaseway")
-
-#: Leases in one `resume`; the server takes 10,000 (§3), and counts them in a batch (§4).
-RESUME_AT_ONCE = 1_000
 
 
 class WorkerState(Mailbox[Event]):
@@ -68,9 +66,7 @@ class WorkerState(Mailbox[Event]):
         self._running = 0
         self._now = -math.inf
         self._leases: dict[str, Lease] = {}
-        self._resuming: dict[str, Lease] = {}
-        self._resume_refs: set[int] = set()
-        self._resume_due = math.inf
+        self._resuming = Resuming()
         self._reports = Reports()
         self._unclaim_ref: int | None = None
         self._unclaim_due = math.inf
@@ -114,7 +110,7 @@ class WorkerState(Mailbox[Event]):
         self._online = True
         self._now = now
         self._max_bytes = hello["maxMessageBytes"]
-        self._resuming = dict(self._leases)
+        self._resuming.begin(self._leases)
         self._resume()
         for report in self._reports:
             self._say_report(report)
@@ -137,9 +133,9 @@ class WorkerState(Mailbox[Event]):
             return
         self._now = now
         self._deadline = math.inf
-        if self._resume_due <= now:
+        if self._resuming.due <= now:
             self._resume()
-        self._due(self._resume_due)
+        self._due(self._resuming.due)
         if self._unclaim_due <= now:
             self._unclaim()
         self._due(self._unclaim_due)
@@ -153,14 +149,14 @@ class WorkerState(Mailbox[Event]):
 
     def _renew(self, now: float) -> None:
         for lease in self._leases.values():
-            if lease.renew_at <= now and not lease.settled:
-                if self._awake():
+            if lease.settled:
+                continue
+            if lease.renew_at <= now:
+                awake = self._awake()
+                if awake:
                     self._report(lease, "renew", {})
-                    lease.renew_at = now + lease.seconds / 3
-                else:
-                    lease.renew_at = now + lease.seconds / 12
-            if not lease.settled:
-                self._due(lease.renew_at)
+                lease.renew_at = now + lease.seconds / (3 if awake else 12)
+            self._due(lease.renew_at)
 
     def _watch(self, now: float) -> None:
         """Whatever the server must have answered by now, and did not, means that this socket is of no use.
@@ -239,16 +235,7 @@ class WorkerState(Mailbox[Event]):
     def _on_item(self, message: Message, now: float) -> None:
         self._claims.item(message["ref"])
         self._idle_told = False
-        lease = Lease(
-            message["id"],
-            message["attempts"],
-            message["item"],
-            message.get("progress"),
-            message.get("meta"),
-            message["leaseMs"] / 1000,
-            now + message["leaseMs"] / 1000,
-            math.inf,
-        )
+        lease = Lease.of(message, now)
         if older := self._leases.get(lease.id):
             self._lose(older, "claimed again")
         self._leases[lease.id] = lease
@@ -294,15 +281,14 @@ class WorkerState(Mailbox[Event]):
 
     def _on_resume_ack(self, message: Message) -> None:
         for answer in message["leases"]:
-            lease = self._resuming.pop(answer["id"], None)
+            lease = self._resuming.answered(answer["id"])
             if lease is not None and not answer["accepted"]:
                 self._lose(lease, "not resumed")
-        accepted = sum(answer["accepted"] for answer in message["leases"])
-        logger.info("resumed %d of %d leases", accepted, len(message["leases"]))
+        resumed = sum(answer["accepted"] for answer in message["leases"])
+        logger.info("resumed %d of %d leases", resumed, len(message["leases"]))
 
     def _on_cancel(self, message: Message) -> None:
-        lease = self._leases.get(message["id"])
-        if lease is not None:
+        if lease := self._leases.get(message["id"]):
             self._lose(lease, message.get("reason", "cancelled"))
 
     def _on_error(self, message: Message, now: float) -> None:
@@ -320,11 +306,9 @@ class WorkerState(Mailbox[Event]):
     def _refused_for_now(self, ref: int, again: float) -> None:
         if self._claims.refused(ref):
             self._claims.not_before = again
-        elif ref in self._resume_refs:
-            self._resume_due = again
         elif ref == self._unclaim_ref:
             self._unclaim_due = again
-        else:
+        elif not self._resuming.refused(ref, again):
             self._reports.later(ref, again)
         self._due(again)
 
@@ -383,12 +367,9 @@ class WorkerState(Mailbox[Event]):
 
     def _resume(self) -> None:
         """Asks for every lease that an earlier socket held and that was not lost since."""
-        self._resume_due = math.inf
-        self._resume_refs.clear()
-        held = [lease for lease in self._resuming.values() if self._leases.get(lease.id) is lease]
-        for start in range(0, len(held), RESUME_AT_ONCE):
-            leases = [{"id": lease.id, "attempts": lease.attempts} for lease in held[start : start + RESUME_AT_ONCE]]
-            self._resume_refs.add(self._say({"resume": {"worker": self._worker, "leases": leases}}))
+        for some in self._resuming.slices(self._leases):
+            leases = [{"id": lease.id, "attempts": lease.attempts} for lease in some]
+            self._resuming.said(self._say({"resume": {"worker": self._worker, "leases": leases}}))
 
     def _unclaim(self) -> None:
         self._unclaim_due = math.inf
