@@ -10,7 +10,7 @@ from rich.console import Console
 
 from leaseway.cli.top.command import top
 from leaseway.cli.top.figures import Figures
-from leaseway.cli.top.sources import Lost, StatsState, Told
+from leaseway.cli.top.sources import Lost, Pushed, StatsState
 from leaseway.cli.top.tables import HOUR, WIDE, WIDEST, bars, line, note, queue_heads, short, tables
 from leaseway.errors import Rejected
 from leaseway_schemas import wire
@@ -122,7 +122,7 @@ def test_the_socket_asks_for_figures_anew_on_each_connection() -> None:
         assert state.next_message() is None
         state.received({"type": "batch", "messages": [stats, {"type": "news"}]}, 0.0)
         state.tick(0.0)
-        assert state.take_events() == [Told(stats)]
+        assert state.take_events() == [Pushed(stats)]
         state.opened({}, 0.0)
         state.lost()
         assert (state.take_events(), state.next_message()) == ([Lost()], None)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from leaseway.errors import Rejected
+from leaseway.pending_posts import PendingPost, PendingPosts
 from leaseway.protocol import CLIENT, DEFAULT_MAX_BYTES, Mailbox, Message, View, encode, flatten, rejected
-from leaseway.unanswered import Posts, Unanswered
 
 logger = logging.getLogger("leaseway")
 
@@ -119,7 +119,7 @@ class WatchState(Mailbox[Event]):
         self._watched: dict[str, Watched] = {}
         self._known: WeakValueDictionary[str, Watched] = WeakValueDictionary()
         self._asked: dict[str, float] = {}
-        self._posts = Posts()
+        self._posts = PendingPosts()
 
     # What the connection asks and tells
 
@@ -264,7 +264,7 @@ class WatchState(Mailbox[Event]):
 
     def _post(self, value: object, *, repeatable: bool, watch: bool) -> int:
         ref = next(self._refs)
-        self._posts.add(ref, Unanswered(encode({"post": value, "ref": ref}, self.max_bytes), repeatable, watch))
+        self._posts.add(ref, PendingPost(encode({"post": value, "ref": ref}, self.max_bytes), repeatable, watch))
         return ref
 
     def _give_up(self, watched: Watched, error: Rejected | None) -> None:

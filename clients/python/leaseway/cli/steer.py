@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import click
 
@@ -11,15 +11,23 @@ from leaseway.cli.filters import Filters, change_all, filter_options, given
 from leaseway.cli.options import checked_ids, json_option, only_queue_of, print_json, queue_of, token_option
 from leaseway.cli.remote import NotDone, Remote
 
-yes_option = click.option("--yes", is_flag=True, help="Of filters: do it without asking, as in scripts.")
+F = TypeVar("F", bound=Callable[..., Any])
+_yes_option = click.option("--yes", is_flag=True, help="Of filters: do it without asking, as in scripts.")
+
+
+def of_items(command: F) -> F:
+    """What a command takes that does something to items."""
+    words = click.argument("words", nargs=-1, metavar="[URL] [ID]...")
+    return words(filter_options(_yes_option(token_option(json_option(command)))))
+
+
+def of_a_queue(command: F) -> F:
+    """What a command takes that does something to a queue."""
+    return click.argument("words", nargs=-1, metavar="[URL]")(token_option(json_option(command)))
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[URL] [ID]...")
-@filter_options
-@yes_option
-@token_option
-@json_option
+@of_items
 def retry(words: Sequence[str], yes: bool, token: str | None, as_json: bool, **filters: Sequence[str]) -> None:
     """Give items that ended badly a new chance.
 
@@ -36,11 +44,7 @@ def retry(words: Sequence[str], yes: bool, token: str | None, as_json: bool, **f
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[URL] [ID]...")
-@filter_options
-@yes_option
-@token_option
-@json_option
+@of_items
 def cancel(words: Sequence[str], yes: bool, token: str | None, as_json: bool, **filters: Sequence[str]) -> None:
     """Withdraw items, also from workers.
 
@@ -57,11 +61,7 @@ def cancel(words: Sequence[str], yes: bool, token: str | None, as_json: bool, **
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[URL] [ID]...")
-@filter_options
-@yes_option
-@token_option
-@json_option
+@of_items
 def delete(words: Sequence[str], yes: bool, token: str | None, as_json: bool, **filters: Sequence[str]) -> None:
     """Delete items that have ended, with their results.
 
@@ -78,9 +78,7 @@ def delete(words: Sequence[str], yes: bool, token: str | None, as_json: bool, **
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[URL]")
-@token_option
-@json_option
+@of_a_queue
 def pause(words: Sequence[str], token: str | None, as_json: bool) -> None:
     """Stop giving out the items of a queue.
 
@@ -95,9 +93,7 @@ def pause(words: Sequence[str], token: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[URL]")
-@token_option
-@json_option
+@of_a_queue
 def unpause(words: Sequence[str], token: str | None, as_json: bool) -> None:
     """Give out the items of a queue again.
 

@@ -26,7 +26,7 @@ ASK_EVERY: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Pushed:
     """The server's figures."""
 
     stats: Message
@@ -37,7 +37,7 @@ class Lost:
     """The socket is gone; another is on its way."""
 
 
-class StatsState(Mailbox[Told | Lost]):
+class StatsState(Mailbox[Pushed | Lost]):
     """A monitor socket that wants the queue's figures and nothing else."""
 
     urgent: Final = True  # Somebody looks at the screen.
@@ -55,7 +55,7 @@ class StatsState(Mailbox[Told | Lost]):
         """Raises `Rejected` where they are not for this token."""
         for one in flatten(message):
             if one["type"] == "stats":
-                self.events.append(Told(one))
+                self.events.append(Pushed(one))
             elif one["type"] == "error":
                 raise rejected(one)
 
@@ -121,10 +121,10 @@ class Source:
         if self._link.trouble is not None and not self.figures.told:
             self.figures.trouble = printable(str(self._link.trouble))
 
-    def _on_events(self, events: list[Told | Lost]) -> None:
+    def _on_events(self, events: list[Pushed | Lost]) -> None:
         for event in events:
             match event:
-                case Told(stats):
+                case Pushed(stats):
                     self.figures.take_stats(stats)
                     self.told.set()
                 case Lost():

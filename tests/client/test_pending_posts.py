@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from client.scripted_peer import A, B, Message, posted, status
 from client.test_watch_state import Producer, online
 from leaseway import watch_state
-from leaseway.unanswered import Posts, Unanswered
+from leaseway.pending_posts import PendingPost, PendingPosts
 from leaseway.watch_state import Changed, Posted, PostLost, PostRefused
 
 
@@ -116,11 +116,11 @@ def test_posts_without_an_answer_count_among_what_is_watched() -> None:
 @given(st.lists(st.sampled_from(["keyed", "plain", "say", "lose", "answer", "forget"])))
 def test_nothing_is_said_twice_but_what_has_a_key(steps: list[str]) -> None:
     """Whatever happens in whichever order: none is left out, and what is unknown is told once."""
-    posts, open_posts, times, here = Posts(), dict[int, bool](), dict[int, int](), list[int]()
+    posts, open_posts, times, here = PendingPosts(), dict[int, bool](), dict[int, int](), list[int]()
     for ref, step in enumerate(steps):
         if step in ("keyed", "plain"):
             open_posts[ref] = step == "keyed"
-            posts.add(ref, Unanswered(str(ref).encode(), repeatable=step == "keyed", watch=False))
+            posts.add(ref, PendingPost(str(ref).encode(), repeatable=step == "keyed", watch=False))
         elif step == "say" and (said := posts.next_message()) is not None:
             times[int(said)] = times.get(int(said), 0) + 1
             here.append(int(said))

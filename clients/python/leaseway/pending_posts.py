@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Unanswered:
+class PendingPost:
     """A post, of one item or of an array."""
 
     data: bytes
@@ -22,22 +22,22 @@ class Unanswered:
     ever_sent: bool = False
 
 
-class Posts:
+class PendingPosts:
     """All of them, by ref, and the order in which they are to be sent."""
 
     def __init__(self) -> None:
-        self._posts: dict[int, Unanswered] = {}
+        self._posts: dict[int, PendingPost] = {}
         self._unsent: deque[int] = deque()
         #: How many of them asked to be watched from the start.
         self.watching = 0
 
-    def add(self, ref: int, post: Unanswered) -> None:
+    def add(self, ref: int, post: PendingPost) -> None:
         """This is to be sent after the others."""
         self._posts[ref] = post
         self._unsent.append(ref)
         self.watching += post.watch
 
-    def pop(self, ref: int) -> Unanswered | None:
+    def pop(self, ref: int) -> PendingPost | None:
         """It was answered, or nobody waits for it any more; None where there is none such."""
         post = self._posts.pop(ref, None)
         if post is not None:
