@@ -21,10 +21,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This is started as a script.
 
+from leaseway_server.bench.http_line import HttpLine
 from leaseway_server.bench.process import make_way, serving
 from leaseway_server.config import load_config
 from leaseway_server.core.jsontext import write
@@ -117,32 +119,6 @@ async def _made(file: Path, now: int) -> None:
 # ── The requests ──
 
 
-class Line:
-    """One HTTP connection that stays."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    @classmethod
-    async def to(cls, address: str) -> "Line":
-        """A connection to `ws://host:port`."""
-        host, _, port = address.rpartition("/")[2].partition(":")
-        return cls(*await asyncio.open_connection(host, int(port), limit=2**26))
-
-    async def ask(self, method: str, path: str, body: object = None) -> Any:
-        """The parsed answer. Raises where it is no success."""
-        content = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} /bench{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        self._writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
-        answer = await self._reader.readuntil(b"\r\n\r\n")
-        length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        told = await self._reader.readexactly(length)
-        if not answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")):
-            raise RuntimeError(f"{method} {path}: {answer.decode()}{told.decode()}")
-        return json.loads(told)
-
-
 async def measured(name: str, count: int, once: Callable[[], Awaitable[object]]) -> Figure:
     """Does it so often, one after the other."""
     took = []
@@ -159,13 +135,13 @@ def summed(name: str, took: list[float]) -> Figure:
     return Figure(name, len(took), round(statistics.median(took), 3), round(late, 3))
 
 
-async def looked_at(line: Line) -> list[Figure]:
+async def looked_at(line: HttpLine) -> list[Figure]:
     """What changes little: posts, views, pages, reasons."""
     newest = (await line.ask("GET", "/items?limit=1"))["items"][0]["id"]
     scheduled = await _first_of(line, "label=scheduled")
     item = {"format": "png", "kind": "png", "image": "x" * 90, "width": 320}
     return [
-        await measured("post", 1_000, lambda: line.ask("POST", "/items", {"item": item})),
+        await measured("post", 1_000, lambda: line.ask("POST", "/items", orjson.dumps({"item": item}))),
         await measured("view", 1_000, lambda: line.ask("GET", f"/items/{newest}")),
         await measured("page of 100, newest", 200, lambda: line.ask("GET", "/items")),
         await measured("page of 100, dead", 200, lambda: line.ask("GET", "/items?status=dead")),
@@ -176,7 +152,7 @@ async def looked_at(line: Line) -> list[Figure]:
     ]
 
 
-async def _first_of(line: Line, query: str) -> str:
+async def _first_of(line: HttpLine, query: str) -> str:
     """The newest item of a list, however many pages come before it that hold none."""
     page = await line.ask("GET", f"/items?{query}&limit=1")
     while not page["items"]:
@@ -184,11 +160,11 @@ async def _first_of(line: Line, query: str) -> str:
     return str(page["items"][0]["id"])
 
 
-async def claimed(line: Line, other: Line) -> list[Figure]:
+async def claimed(line: HttpLine, other: HttpLine) -> list[Figure]:
     """Claims: of anything, by an indexed member, and by one that is not, with what others feel of that."""
 
     async def claim(criteria: object) -> None:
-        answer = await line.ask("POST", "/claim", {"criteria": criteria, "waitMs": 600_000})
+        answer = await line.ask("POST", "/claim", orjson.dumps({"criteria": criteria, "waitMs": 600_000}))
         if answer["type"] != "item":
             raise RuntimeError(f"nothing matched {criteria}")
 
@@ -197,7 +173,7 @@ async def claimed(line: Line, other: Line) -> list[Figure]:
 
     async def others() -> None:
         while not deep.done():
-            meanwhile.append((await measured("", 1, lambda: other.ask("POST", "/claim", {}))).p50_ms)
+            meanwhile.append((await measured("", 1, lambda: other.ask("POST", "/claim", b"{}"))).p50_ms)
 
     await others()
     return [
@@ -215,18 +191,18 @@ async def pruned(config: Path) -> list[Figure]:
     brief = ", ".join(f'{kind} = "1s"' for kind in ("fetched", "finished", "failed", "dead", "cancelled", "expired"))
     configure(config.parent, f"keep = {{ {brief} }}\n")
     async with serving("leaseway_server", "--config", str(config), "--log", "terminal") as server:
-        line = await Line.to(server.ws_url)
+        line = await HttpLine.open(server.port)
         before = ended = await _ended(line)
         started = time.perf_counter()
         felt: list[float] = []
         while ended:
-            felt += [(await measured("", 1, lambda: line.ask("POST", "/claim", {}))).p50_ms for _ in range(LOOK)]
+            felt += [(await measured("", 1, lambda: line.ask("POST", "/claim", b"{}"))).p50_ms for _ in range(LOOK)]
             ended = await _ended(line)
         took = round((time.perf_counter() - started) * 1_000)
         return [Figure(f"pruning {before:,} ended items", 1, took, took), summed("claim, meanwhile", felt)]
 
 
-async def _ended(line: Line) -> int:
+async def _ended(line: HttpLine) -> int:
     counts = (await line.ask("GET", ""))["counts"]
     return sum(number for status, number in counts.items() if status in TERMINAL)
 
@@ -241,10 +217,9 @@ async def main(count: int) -> tuple[float, list[Figure]]:
         started = time.perf_counter()
         async with serving("leaseway_server", "--config", str(config), "--log", "terminal") as server:
             start = time.perf_counter() - started
-            figures = await looked_at(await Line.to(server.ws_url))
-            figures += await claimed(
-                await Line.to(server.ws_url), await Line.to(server.ws_url)
-            )  # One that idles is closed.
+            figures = await looked_at(await HttpLine.open(server.port))
+            lines = [await HttpLine.open(server.port) for _ in range(2)]  # One that idles is closed.
+            figures += await claimed(*lines)
         return start, [*figures, *await pruned(config)]
 
 

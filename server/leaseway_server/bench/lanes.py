@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import orjson
 
+from leaseway_server.bench.http_line import HttpLine
 from leaseway_server.bench.wire import Wire
 
-QUEUE: Final = "bench"
 ITEM: Final = {"image": "x" * 90, "format": "png", "width": 320}
 RESULT: Final = {"image": "y" * 30, "width": 320, "height": 200}
 _POST: Final = orjson.dumps({"post": {"item": ITEM, "subscribe": True}})[:-1]
@@ -25,31 +25,6 @@ _FORGET: Final = 1_000
 
 Post = Callable[[], Awaitable[str]]
 """Posts an item and gives its id."""
-
-
-class HttpDoor:
-    """One connection over which bodies are posted, one after the other."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    @classmethod
-    async def open(cls, port: int) -> "HttpDoor":
-        """To a port of loopback."""
-        return cls(*await asyncio.open_connection("127.0.0.1", port))
-
-    async def post(self, body: bytes) -> Any:
-        """Posts to the queue's items, and gives what is answered."""
-        head = f"POST /{QUEUE}/items HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-        self._writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        answer = await self._reader.readuntil(b"\r\n\r\n")
-        length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        return orjson.loads(await self._reader.readexactly(length))
-
-    def close(self) -> None:
-        """Ends the connection."""
-        self._writer.close()
 
 
 class Producer:
@@ -70,16 +45,16 @@ class Producer:
         if not self._port:
             await self._drive(self._on_the_socket, latencies, items)
             return
-        door = await HttpDoor.open(self._port)
+        line = await HttpLine.open(self._port)
         body = orjson.dumps({"item": ITEM})
 
         async def post() -> str:
-            item_id = str((await door.post(body))["id"])
+            item_id = str((await line.ask("POST", "/items", body))["id"])
             self._socket.send(orjson.dumps({"subscribe": [item_id]}))
             return item_id
 
         await self._drive(post, latencies, items)
-        door.close()
+        line.close()
 
     async def _drive(self, post: Post, latencies: list[float], items: int) -> None:
         for _ in range(items):

@@ -16,7 +16,8 @@ from typing import Any, Final
 import orjson
 
 from leaseway_server.bench.figures import Figure
-from leaseway_server.bench.lanes import ITEM, QUEUE, RESULT, HttpDoor, Producer, Worker
+from leaseway_server.bench.http_line import QUEUE, HttpLine
+from leaseway_server.bench.lanes import ITEM, RESULT, Producer, Worker
 from leaseway_server.bench.process import Measured, make_way, serving
 from leaseway_server.bench.wire import Wire
 
@@ -67,15 +68,15 @@ async def posts(folder: Path | None, items: int) -> Figure:
     slices, latencies = max(1, items // SLICE), list[float]()
     body = orjson.dumps([{"item": ITEM}] * min(items, SLICE))
     async with _serving(folder) as server:
-        door = await HttpDoor.open(server.port)
-        await door.post(orjson.dumps({"item": ITEM}))
+        line = await HttpLine.open(server.port)
+        await line.ask("POST", "/items", orjson.dumps({"item": ITEM}))
         cpu, started = server.cpu(), time.perf_counter()
         for _ in range(slices):
             before = time.perf_counter()
-            await door.post(body)
+            await line.ask("POST", "/items", body)
             latencies.append(time.perf_counter() - before)
         seconds, cpu = time.perf_counter() - started, server.cpu() - cpu
-        door.close()
+        line.close()
     return Figure.of(f"posted in arrays of {min(items, SLICE):,}", slices * min(items, SLICE), latencies, seconds, cpu)
 
 
