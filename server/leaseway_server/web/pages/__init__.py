@@ -68,22 +68,21 @@ def _folder(path: str, served: Served) -> Route:
     return Route(f"{path}/{{file:path}}", endpoint, methods=["GET"])
 
 
-def _page(path: str, served: Served, name: str) -> Iterator[Route]:
-    """The route of a page; none where the page is not there."""
+def _page(path: str, served: Served, name: str) -> Route:
+    page = served[name]
 
     async def endpoint(request: Request) -> Response:
-        return _answer(request, served[name])
+        return _answer(request, page)
 
-    if name in served:
-        yield Route(path, endpoint, methods=["GET"])
+    return Route(path, endpoint, methods=["GET"])
 
 
 _PAGES: Final[Served] = dict(_listed(files(__name__), (".html", ".js", ".css")))
 _CLIENT: Final[Served] = dict(_listed(files("leaseway_javascript"), (".js",)))
 
 ROUTES: Final = [
-    *_page("/", _PAGES, "dashboard/index.html"),
-    *_page("/_showcase", _PAGES, "showcase/index.html"),
+    _page("/", _PAGES, "dashboard/index.html"),
+    _page("/_showcase", _PAGES, "showcase/index.html"),
     _folder("/_pages", _PAGES),
     _folder("/_client", _CLIENT),
 ]
