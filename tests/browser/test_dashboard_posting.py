@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from PIL import Image
-from playwright.async_api import Browser, FilePayload, expect
+from playwright.async_api import FilePayload, expect
 
 from leaseway import Worker
-from support.dashboard import Dashboard, dashboard
+from support.dashboard import Dashboard
 from support.examples import load_example
 from support.server import OPEN_ACCESS, TestServer, open_queue, resize_queue, running_server
 
@@ -59,15 +59,6 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Test
         tables.append(f'[queues.{name}]\nschemas = "{folder / name}"\naccess = {OPEN_ACCESS}\n')
     async with running_server(folder, resize_queue() + open_queue("free") + "".join(tables)) as running:
         yield running
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def page(browser: Browser, server: TestServer) -> AsyncIterator[Dashboard]:
-    """In the end nothing was complained of."""
-    shown = await dashboard(browser, server)
-    yield shown
-    await shown.tab.page.context.close()
-    assert shown.complaints == []
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 
 from client import stubborn_worker
 from client.real_scene import demo
+from support.child import ended_after
 
 PATIENCE: Final = 20.0
 """Seconds that the process may take for anything; without it a test would hang where one fails."""
@@ -25,12 +26,8 @@ async def stubborn(url: str, kind: str) -> AsyncIterator[asyncio.subprocess.Proc
     paths = os.pathsep.join(path for path in sys.path if path)
     command = (sys.executable, stubborn_worker.__file__, url, kind)
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, env={**os.environ, "PYTHONPATH": paths})
-    try:
+    async with ended_after(process):
         yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
 
 
 async def heard(process: asyncio.subprocess.Process) -> str:

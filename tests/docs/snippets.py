@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from support.child import ended_after
+
 ADDRESS = "127.0.0.1:8787"
 """Where the snippets expect the server."""
 _BLOCK = re.compile(
@@ -71,12 +73,8 @@ async def started(*command: str | Path, folder: Path, **environment: str) -> Asy
         stdout=PIPE,
         stderr=PIPE,
     )
-    try:
+    async with ended_after(process):
         yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
 
 
 @asynccontextmanager

@@ -101,8 +101,9 @@ async def say_everywhere(proxy: Caddy, secret: str) -> set[int]:
     answers = await asyncio.gather(*(exchange(proxy.port, data) for data in everywhere(proxy.host, secret)))
     seen: set[str] = set()
     while not {"/demo/work", "/demo/items/0123456789abcdef"} <= seen:  # They are logged in any order.
-        while not (await exchange(proxy.port, request("GET /the/last/one", proxy.host))).statuses:
-            """A connection that is cut before it is answered is in no log."""
+        answered = False
+        while not answered:  # What is cut before it is answered is in no log.
+            answered = bool((await exchange(proxy.port, request("GET /the/last/one", proxy.host))).statuses)
         seen |= {access["request"]["uri"] for access in await proxy.accesses_until("/the/last/one")}
     return {status for answer in answers for status in answer.statuses}
 

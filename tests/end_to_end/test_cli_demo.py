@@ -17,6 +17,7 @@ from leaseway import Client, Failed
 from leaseway.cli.demo.command import demo as command
 from leaseway.cli.demo.primes import count, is_prime, wanted
 from leaseway.cli.demo.worker import make_worker
+from support.child import ended_after, read_until
 from support.server import running_server
 
 COMMAND = "from leaseway.cli import main; main()"
@@ -28,23 +29,8 @@ async def demo(*options: str) -> AsyncIterator[asyncio.subprocess.Process]:
     words = [sys.executable, "-c", COMMAND, "demo", *options]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=asyncio.subprocess.STDOUT)
-    try:
+    async with ended_after(process, gently=True):
         yield process
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.communicate()
-
-
-async def read_until(process: asyncio.subprocess.Process, words: str) -> str:
-    """What it printed up to the line with these words."""
-    assert process.stdout is not None
-    printed = ""
-    async for line in process.stdout:
-        printed += line.decode()
-        if words in printed:
-            return printed
-    raise AssertionError(f"it ended without {words!r}:\n{printed}")
 
 
 def children_of(pid: int) -> dict[int, str]:

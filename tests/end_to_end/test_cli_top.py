@@ -17,6 +17,7 @@ from websockets.asyncio.client import connect
 
 from docs.screens import LEASEWAY, shot
 from leaseway.cli.top.command import top as command
+from support.child import ended_after
 from support.process import ServerProcess, server_process
 from support.server import open_queue
 
@@ -32,12 +33,8 @@ async def top(*words: str, token: str = "") -> AsyncIterator[Process]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", COMMAND, "top", *words), stdout=PIPE, stderr=PIPE, env=kept | {"LEASEWAY_TOKEN": token}
     )
-    try:
+    async with ended_after(process):
         yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
 
 
 async def until(process: Process, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

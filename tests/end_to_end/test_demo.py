@@ -10,6 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from support.child import ended_after, read_until
 from support.examples import EXAMPLES
 
 PROC = Path("/proc")
@@ -26,23 +27,8 @@ async def demo(*options: str) -> AsyncIterator[asyncio.subprocess.Process]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    try:
+    async with ended_after(process, gently=True):
         yield process
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.communicate()
-
-
-async def read_until(process: asyncio.subprocess.Process, words: str) -> str:
-    """What it printed up to the line with these words."""
-    assert process.stdout is not None
-    printed = ""
-    async for line in process.stdout:
-        printed += line.decode()
-        if words in printed:
-            return printed
-    raise AssertionError(f"it ended without {words!r}:\n{printed}")
 
 
 def children_of(pid: int) -> set[int]:
