@@ -26,6 +26,7 @@ CLAIM_CHARACTERS: Final = 8 * 1024 * 1024
 
 SPARE_ENDS: Final = 1_000
 OWED_A_TURN: Final = 250
+"""So many of the items that are yet to be offered are offered in one turn."""
 MOST_OWED: Final = 10_000
 """Where more than so many items are yet to be offered, the lanes begin to look anew instead."""
 IDLE_LANES: Final = 64
