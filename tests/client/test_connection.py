@@ -349,3 +349,50 @@ async def conversation_with_one_break(server: Peer) -> None:
     await socket.greet()
     socket.cut()
     await (await server.accept()).greet()
+
+
+class Frail:
+    """A socket that greets, and breaks when it is told to."""
+
+    def __init__(self) -> None:
+        self.broken = asyncio.Event()
+        self._greeting = [b'{"type":"hello","maxMessageBytes":1048576}']
+
+    async def send(self, data: bytes) -> None:
+        """Nobody hears it."""
+
+    async def receive(self) -> bytes:
+        """The greeting, then nothing until it breaks."""
+        if self._greeting:
+            return self._greeting.pop()
+        await self.broken.wait()
+        raise SocketClosed(1006, "it broke")
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.mark.parametrize("steps", range(10))
+async def test_a_cancel_counts_in_whatever_moment_a_socket_breaks(steps: int) -> None:
+    socket = Frail()
+
+    async def dialled(_endpoint: Endpoint, _max_bytes: int) -> Frail:
+        return socket
+
+    async def for_ever(_seconds: float) -> None:
+        await asyncio.Event().wait()
+
+    link = Link(
+        Endpoint.of("ws://127.0.0.1/demo", "work", None),
+        WorkerState("box-1", 1),
+        lambda _events: None,
+        Outside(dial=dialled, pause=for_ever),
+    )
+    running = asyncio.create_task(link.run())
+    await link.opened.wait()
+    socket.broken.set()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait([running], timeout=10)
+    assert running.cancelled()

@@ -12,9 +12,9 @@ import logging
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Generic, Never, Protocol
+from typing import Any, Generic, Never, Protocol
 
 from leaseway.address import check_token, parted
 from leaseway.errors import AccessRefused, Forbidden, NoSuchQueue, Unauthorized
@@ -155,11 +155,7 @@ class Link(Generic[E]):
         self.opened.set()
         logger.info("connected to %s", self.endpoint.url)
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._read(socket))
-                tasks.create_task(self._write(socket))
-        except ExceptionGroup as group:
-            raise group.exceptions[0] from None
+            await _first_of(self._read(socket), self._write(socket))
         finally:
             self._session.lost()
             self._tell()
@@ -202,6 +198,21 @@ async def until(event: asyncio.Event, connection: asyncio.Task[Never], timeout: 
         waiting.cancel()
     if connection.done():
         connection.result()
+
+
+async def _first_of(*ways: Coroutine[Any, Any, Never]) -> Never:
+    """Runs them side by side until the first has failed, and raises that.
+
+    No `TaskGroup`: before Python 3.13 it loses a cancel that comes as one of its tasks fails.
+    """
+    tasks = [asyncio.create_task(way) for way in ways]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return next(task for task in tasks if task in ended).result()
 
 
 def reconnect_delay(failures: int, chance: float, *, urgent: bool) -> float:
