@@ -50,9 +50,11 @@ async def test_a_stop_with_clients_of_every_kind(tmp_path: Path) -> None:
         over_http = (await http.post("/demo/claim", json={"worker": "h"})).json()["id"]
         waiting = await open_socket()
         waiting.say({"claim": {"waitMs": 60_000}})
+        await asyncio.gather(*(http.get("/_health") for _ in range(2)))  # Two connections that are open already.
         watch = asyncio.create_task(http.get(f"/demo/items/{ids[0]}", params={"waitMs": 60_000}))
         claim = asyncio.create_task(http.post("/demo/claim", json={"waitMs": 60_000, "criteria": {"never": True}}))
-        await waiting.ask({"renew": {"id": ids[0]}})  # Answered: the claim before it waits.
+        while await waiting_claims(http) < 2:  # And the watch was said before them.
+            pass
 
         goodbyes = asyncio.gather(*(socket.closed() for socket in (idle, busy, waiting)), goodbye(silent))
         ended = await server.stop()
@@ -75,6 +77,12 @@ async def test_a_stop_with_clients_of_every_kind(tmp_path: Path) -> None:
             assert (await back.ask({"result": {"id": item_id, "value": name}}))["accepted"]
         ack = (await http.post("/demo/result", json={"id": over_http, "attempts": 1, "value": "h"})).json()
         assert ack["accepted"]
+
+
+async def waiting_claims(http: httpx.AsyncClient) -> float:
+    """How many claims wait on the server."""
+    metrics = (await http.get("/_metrics")).text
+    return sum(float(line.split()[-1]) for line in metrics.splitlines() if line.startswith("leaseway_waiting_claims{"))
 
 
 async def fill(server: ServerProcess, deaf: RawSocket) -> None:
