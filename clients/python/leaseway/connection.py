@@ -200,7 +200,7 @@ async def until(event: asyncio.Event, connection: asyncio.Task[Never], timeout: 
         connection.result()
 
 
-async def _first_of(*ways: Coroutine[Any, Any, Never]) -> Never:
+async def _first_of(*ways: Coroutine[Any, Any, Never]) -> None:
     """Runs them side by side until the first has failed, and raises that.
 
     No `TaskGroup`: before Python 3.13 it loses a cancel that comes as one of its tasks fails.
@@ -212,7 +212,7 @@ async def _first_of(*ways: Coroutine[Any, Any, Never]) -> Never:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    return next(task for task in tasks if task in ended).result()
+    next(task for task in tasks if task in ended).result()
 
 
 def reconnect_delay(failures: int, chance: float, *, urgent: bool) -> float:
