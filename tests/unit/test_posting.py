@@ -1,4 +1,4 @@
-"""Bodies of posts and of PATCH without a socket: what is refused, and the bounds that follow from the largest message."""
+"""Bodies of posts and of PATCH without a socket: what is refused, and what follows from the largest message."""
 
 from typing import Any
 
