@@ -50,7 +50,7 @@ export class QueueScreen {
     this.#signal = signal;
     this.#failed = failed;
     this.#rights = session.rightsOn(name);
-    this.#queue = session.open(name);
+    this.#queue = session.open(name, this.may("admin") ? 1 : 2); // A second one where `OwnItems` follows `mine`.
     this.#pace = new Pace(() => this.#refresh(), EVERY, signal);
     this.root = element(
       "article",
