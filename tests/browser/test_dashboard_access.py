@@ -10,7 +10,7 @@ from playwright.async_api import Browser, expect
 from leaseway import Client
 from leaseway_server.core.access import Right
 from leaseway_server.store.access import AccessStore
-from support.dashboard import Dashboard, dashboard
+from support.dashboard import NO_SOCKETS, Dashboard, dashboard
 from support.server import TestServer, open_queue, running_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -27,15 +27,6 @@ access = { post = ["alice"], fetch = [], work = [], admin = ["ada"] }
 KEPT = "[location.href, document.cookie, JSON.stringify({...localStorage}), document.documentElement.outerHTML].join()"
 LIVE = {"members": "Live", "": "empty · 0 workers"}
 """What a place shows once its connection stands."""
-NO_SOCKETS = """
-window.WebSocket = class {
-    close() {}
-    constructor() {
-        queueMicrotask(() => this.onclose({ code: 1006, reason: "" }));
-    }
-};
-"""
-"""In the page: each socket ends before it stands, as where a proxy blocks them."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -11,6 +11,15 @@ from support.browser import Tab, new_tab
 from support.server import TestServer
 
 PATIENCE_MS = 15_000
+NO_SOCKETS = """
+window.WebSocket = class {
+    close() {}
+    constructor() {
+        queueMicrotask(() => this.onclose({ code: 1006, reason: "" }));
+    }
+};
+"""
+"""In the page: each socket ends before it stands, as where a proxy blocks them."""
 
 
 @dataclass

@@ -12,7 +12,7 @@ const MEANS = {
 };
 
 export function attemptTable(attempts) {
-  const head = ["", "worker", "took", "cause"].map((name) => element("th", { scope: "col" }, name));
+  const head = ["attempt", "worker", "took", "cause"].map((name) => element("th", { scope: "col" }, name));
   return element(
     "div",
     { class: "scroll", tabindex: "0", role: "group", "aria-label": "Attempts" },
