@@ -5,13 +5,20 @@ import { element, fill } from "./element.js";
 import { linkTo } from "./place.js";
 import { STATUSES, number } from "./words.js";
 
+/** @typedef {import("./session.js").Session} Session */
+/** @typedef {(error: Error) => void} Failed */
+
 /** So many are live; each has a connection of its own. What is beyond is live when it is opened. */
 const MOST_LIVE = 30;
 
 export class Overview {
   root;
 
-  /** `failed` is told that the token is not valid any more. */
+  /**
+   * @param {Session} session
+   * @param {AbortSignal} signal
+   * @param {Failed} failed  told that the token is not valid any more
+   */
   constructor(session, signal, failed) {
     const cards = session.queues.map(({ queue, rights }) => new Card(queue, rights));
     this.root = element(
@@ -32,6 +39,7 @@ class Card {
   #queue;
   #figures = element("p", { class: "hint" });
 
+  /** @param {string} queue @param {string[]} rights */
   constructor(queue, rights) {
     this.#queue = queue;
     this.mayWatch = rights.includes("fetch");
@@ -44,7 +52,14 @@ class Card {
     );
   }
 
-  /** Until the signal: the client comes back by itself where the connection is lost. `cards` are live in all. */
+  /**
+   * Until the signal: the client comes back by itself where the connection is lost.
+   *
+   * @param {Session} session
+   * @param {number} cards  are live in all
+   * @param {AbortSignal} signal
+   * @param {Failed} failed
+   */
   async watch(session, cards, signal, failed) {
     const client = session.open(this.#queue, cards);
     signal.addEventListener("abort", () => client.close());
@@ -53,10 +68,11 @@ class Card {
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Unauthorized) failed(error);
-      else fill(this.#figures, error.message);
+      else fill(this.#figures, /** @type {Error} */ (error).message);
     }
   }
 
+  /** @param {import("../../_client/client.js").Stats} stats */
   #show({ counts, workers }) {
     const told = STATUSES.filter((status) => counts[status]).map((status) =>
       element("span", { class: "badge", "data-status": status }, `${number(counts[status])} ${status}`),

@@ -2,6 +2,7 @@
 
 import { keep, readKept } from "./kept.js";
 
+/** @param {HTMLSelectElement} choice */
 export function offerThemes(choice) {
   choice.value = readKept("localStorage", "theme");
   choice.addEventListener("change", () => {
@@ -11,6 +12,7 @@ export function offerThemes(choice) {
   wear(choice.value);
 }
 
+/** @param {string} theme */
 function wear(theme) {
   document.documentElement.dataset.theme = theme;
 }

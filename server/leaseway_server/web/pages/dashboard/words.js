@@ -4,6 +4,7 @@ export const STATUSES = ["pending", "processing", "finished", "failed", "dead", 
 export const LABELS = ["scheduled", "retrying"];
 export const ENDED = new Set(STATUSES.slice(2));
 export const RETRIABLE = new Set(STATUSES.slice(3));
+/** @type {[number, string][]} */
 const UNITS = [
   [86_400_000, "d"],
   [3_600_000, "h"],
@@ -12,11 +13,12 @@ const UNITS = [
 ];
 const LATEST = 8_640_000_000_000_000; // Of a `Date`; the protocol's times may be later.
 
+/** @param {number} value */
 export function number(value) {
   return value.toLocaleString("en");
 }
 
-/** Milliseconds in the largest unit that has a whole one, and the next: `3 min 20 s`. */
+/** Milliseconds in the largest unit that has a whole one, and the next: `3 min 20 s`. @param {number} ms */
 export function duration(ms) {
   const rounded = Math.max(0, Math.round(ms));
   const first = UNITS.findIndex(([unit]) => rounded >= unit);
@@ -29,16 +31,21 @@ export function duration(ms) {
   return parts.filter(Boolean).join(" ");
 }
 
-/** A time of the server as a day and time here. */
+/** A time of the server as a day and time here. @param {number} at */
 export function moment(at) {
   return new Date(Math.min(at, LATEST)).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 }
 
+/** @param {number} count */
 export function bytes(count) {
   return count < 10_000 ? `${number(count)} bytes` : `${number(Math.round(count / 1024))} KiB`;
 }
 
-/** What went wrong, for a person: the places that were refused, one a line. */
+/**
+ * What went wrong, for a person: the places that were refused, one a line.
+ *
+ * @param {{message: string, errors?: import("../../_client/errors.js").Fault[]}} error
+ */
 export function faultText(error) {
   const places = (error.errors ?? []).map(({ path, message }) => (path ? `${path}: ${message}` : message));
   return places.length ? places.join("\n") : error.message;
