@@ -11,7 +11,7 @@ from playwright.async_api import FilePayload, expect
 
 from leaseway import Attempt, Client, Permanent, Worker
 from support.axe import faults_in, faults_in_all_looks
-from support.dashboard import NO_SOCKETS, Dashboard
+from support.dashboard import Dashboard
 from support.server import OPEN_ACCESS, TestServer, open_queue, resize_queue, running_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -28,6 +28,16 @@ SCHEMA = {
         "inner": {"type": "object", "properties": {"depth": {"type": "integer"}}},
     },
 }
+
+NO_SOCKETS = """
+window.WebSocket = class {
+    close() {}
+    constructor() {
+        queueMicrotask(() => this.onclose({ code: 1006, reason: "" }));
+    }
+};
+"""
+"""In the page: each socket ends before it stands, as where a proxy blocks them."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

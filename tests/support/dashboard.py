@@ -11,15 +11,8 @@ from support.browser import Tab, new_tab
 from support.server import TestServer
 
 PATIENCE_MS = 15_000
-NO_SOCKETS = """
-window.WebSocket = class {
-    close() {}
-    constructor() {
-        queueMicrotask(() => this.onclose({ code: 1006, reason: "" }));
-    }
-};
-"""
-"""In the page: each socket ends before it stands, as where a proxy blocks them."""
+EVIL = "<script>document.title = 1</script><img src=x onerror='document.title = 1'>"
+"""A text that must stay one, wherever it is shown."""
 
 
 @dataclass
@@ -105,6 +98,11 @@ class Dashboard:
     def figure(self, name: str) -> Locator:
         """One of the figures."""
         return self.tab.page.locator(".figure").filter(has_text=name).locator("dd")
+
+    async def expect_no_markup(self) -> None:
+        """Nothing that `EVIL` says became a part of the page, or was done."""
+        assert await self.tab.page.locator("script:not([type=module]), img[src=x]").count() == 0
+        assert await self.tab.page.title() != "1"
 
     async def sign_in(self, token: str, *, keep: bool = False) -> None:
         """Where a token is asked for."""

@@ -58,6 +58,7 @@ export class ItemSheet {
     this.#dialog.showModal();
     void this.#follow();
     void this.#fetchItem();
+    if (!queue.online) void this.refresh(); // It may never be: then this is all that is told.
   }
 
   close() {
@@ -68,10 +69,11 @@ export class ItemSheet {
 
   /** Something changed in the queue, so that the reasons may be others; a retry of one that ended is not told. */
   async refresh() {
-    if (!this.#view) return;
+    if (!this.#view && this.#queue.online) return; // It is about to be told.
     try {
       const view = await this.#ask("", { stamp: "false" }); // Who looks must not shorten its life (PROTOCOL.md §3).
-      if (isNewer(view, this.#view)) this.#changed(view);
+      if (!this.#view) this.#show(view);
+      else if (isNewer(view, this.#view)) this.#changed(view);
       else if (!ENDED.has(view.status)) await this.#explain();
     } catch (error) {
       this.#wentWrong(error);

@@ -15,6 +15,7 @@ import { say } from "./news.js";
 import { OwnItems } from "./own-items.js";
 import { Pace } from "./pace.js";
 import { Posting } from "./posting.js";
+import { CONNECT_WITHIN_MS, hindranceText } from "./words.js";
 import { Workers } from "./workers.js";
 
 /**
@@ -41,9 +42,6 @@ import { Workers } from "./workers.js";
 
 /** Between two times that shown things are asked for again, milliseconds. */
 const EVERY = 1_500;
-/** So long a first connection may take, before it is told what hinders it. */
-const CONNECT_WITHIN = 10_000;
-
 export class QueueScreen {
   root;
   name;
@@ -185,11 +183,11 @@ export class QueueScreen {
 
   async #connect() {
     try {
-      await this.#queue.connected({ timeoutMs: CONNECT_WITHIN });
+      await this.#queue.connected({ timeoutMs: CONNECT_WITHIN_MS });
     } catch (error) {
       if (!(error instanceof ConnectionLost) || this.#signal.aborted) return;
-      this.#hindrance = error.message;
-      this.#tellState("lost", error.message);
+      this.#hindrance = hindranceText(error);
+      this.#tellState("lost", this.#hindrance);
     }
   }
 

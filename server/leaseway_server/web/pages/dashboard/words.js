@@ -1,5 +1,9 @@
 /** How figures, durations and faults read. Nothing is drawn here. */
 
+import { SocketsBlocked } from "../../_client/errors.js";
+
+/** So long a first connection may take, before it is told what hinders it. */
+export const CONNECT_WITHIN_MS = 10_000;
 export const STATUSES = ["pending", "processing", "finished", "failed", "dead", "cancelled", "expired"];
 export const LABELS = ["scheduled", "retrying"];
 export const ENDED = new Set(STATUSES.slice(2));
@@ -11,6 +15,9 @@ const UNITS = [
   [60_000, "min"],
   [1_000, "s"],
 ];
+const BLOCKED =
+  "The server answers, but no live connection (WebSocket) comes about: a proxy in between seems to block it. " +
+  "Nothing here changes by itself now. All else works, over HTTP; in a queue, Refresh shows what is new.";
 const LATEST = 8_640_000_000_000_000; // Of a `Date`; the protocol's times may be later.
 
 /** @param {number} value */
@@ -39,6 +46,15 @@ export function moment(at) {
 /** @param {number} count */
 export function bytes(count) {
   return count < 10_000 ? `${number(count)} bytes` : `${number(Math.round(count / 1024))} KiB`;
+}
+
+/**
+ * What keeps a connection from coming about, and how one goes on without it.
+ *
+ * @param {Error} error
+ */
+export function hindranceText(error) {
+  return error instanceof SocketsBlocked ? BLOCKED : `No connection: ${error.message}. It is tried again by itself.`;
 }
 
 /**
