@@ -2,8 +2,8 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint sentences screens screens-pages bench backlogs campaign-kill campaign-worker campaign-bulk campaign-cuts\
-	browser types
+.PHONY: help demo test coverage lint sentences screens screens-pages bench backlogs campaign-kill campaign-worker campaign-bulk \
+	campaign-cuts campaign-table browser types
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -72,6 +72,9 @@ campaign-bulk: $(INSTALLED) ## a million lines posted by a command that is kille
 
 campaign-cuts: $(INSTALLED) ## 1,000 cuts of the JavaScript client's connections: each end seen once, none early
 	$(RUN)/python tests/javascript/cuts.py --cuts 1000 $(ARGS)
+
+campaign-table: $(INSTALLED) browser ## the dashboard's table on 1,000,000 items in Chromium: each step timed, the page no larger
+	$(RUN)/python tests/benchmarks/table.py $(ARGS)
 
 $(INSTALLED): pyproject.toml
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer with venv is needed (Debian: apt-get install python3-venv)'; exit 1; }

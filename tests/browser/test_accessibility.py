@@ -99,7 +99,7 @@ async def overview(page: Dashboard, _held: str) -> None:
 
 
 async def queue(page: Dashboard, _held: str) -> None:
-    await page.tab.page.request.post(f"{page.server.base_url}/work/pause")
+    await page.tab.page.request.post(f"{page.base_url}/work/pause")
     await page.open("work")
     await expect(page.rows).to_have_count(6)
     await expect(page.tab.page.get_by_text("paused", exact=True)).to_be_visible()
@@ -152,7 +152,7 @@ async def no_connection(page: Dashboard, _held: str) -> None:
 
 async def showcase(page: Dashboard, _held: str) -> None:
     shown = page.tab.page
-    await shown.goto(f"{page.server.base_url}/_showcase")
+    await shown.goto(f"{page.base_url}/_showcase")
     not_one: FilePayload = {"name": "not.png", "mimeType": "image/png", "buffer": b"no picture"}
     await shown.get_by_label("Pick pictures").set_input_files([not_one])
     await shown.get_by_role("button", name="Draw three samples").click()

@@ -18,7 +18,21 @@ from support.server import TestServer, open_queue, running_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-QUEUES = ("live", "full", "many", "turned", "evil", "large", "bulk", "busy", "keys", "skewed", "slept", "typed", "looked")
+QUEUES = (
+    "live",
+    "full",
+    "looked",
+    "many",
+    "turned",
+    "evil",
+    "large",
+    "bulk",
+    "busy",
+    "keys",
+    "skewed",
+    "slept",
+    "typed",
+)
 DAY_OFF = "const now = Date.now; Date.now = () => now() + {days} * 86_400_000;"
 """In the page: its clock is off by so many days."""
 JUST_NOW = re.compile(r"^(just now|[1-9] s ago|\d\d s ago)$")
@@ -34,7 +48,7 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Test
 
 async def test_all_queues_are_shown_live_at_two_pushes_a_second_in_all(browser: Browser, tmp_path: Path) -> None:
     async with running_server(tmp_path, open_queue("live") + open_queue("other")) as server:
-        page = await dashboard(browser, server)
+        page = await dashboard(browser, server.base_url)
         await page.go()
         card = page.tab.page.locator(".cards li").filter(has_text="live")
         await expect(card).to_contain_text("empty · 0 workers")

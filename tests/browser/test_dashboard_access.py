@@ -45,7 +45,7 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Test
 @pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser, server: TestServer) -> AsyncIterator[Dashboard]:
     """In the end no token stood in an address, and nothing was complained of."""
-    shown = await dashboard(browser, server)
+    shown = await dashboard(browser, server.base_url)
     yield shown
     await shown.tab.page.context.close()
     assert not [url for url in shown.asked for token in server.tokens.values() if token in url]
@@ -134,7 +134,7 @@ async def test_where_a_token_is_revoked_meanwhile_another_is_asked_for(
     place: str, browser: Browser, tmp_path: Path
 ) -> None:
     async with running_server(tmp_path, QUEUES, users={"ada": []}) as server:
-        page = await dashboard(browser, server)
+        page = await dashboard(browser, server.base_url)
         await page.go(place)
         await page.sign_in(server.tokens["ada"], keep=True)
         await expect(page.connection if place else page.tab.page.locator(".cards")).to_contain_text(LIVE[place])
@@ -158,7 +158,7 @@ async def test_where_a_token_s_time_is_over_meanwhile_nothing_is_shown_any_more(
             brief = store.add("ada", None, None, clock.now() + HOUR, clock.now())[1]
         async with Client(f"{server.ws_url}/members", token=server.tokens["ada"]) as queue:
             job = await queue.post("seen by who may")
-        page = await dashboard(browser, server)
+        page = await dashboard(browser, server.base_url)
         await page.go(f"members/{job.id}")
         await page.sign_in(brief)
         await expect(page.part("item")).to_contain_text("seen by who may")
@@ -174,7 +174,7 @@ async def test_where_a_token_s_time_is_over_meanwhile_nothing_is_shown_any_more(
 async def test_a_restart_is_survived_and_a_queue_that_was_removed_is_told(browser: Browser, tmp_path: Path) -> None:
     toml = open_queue("kept") + open_queue("removed")
     async with running_server(tmp_path, toml) as server:
-        page, other = await dashboard(browser, server), await dashboard(browser, server)
+        page, other = await dashboard(browser, server.base_url), await dashboard(browser, server.base_url)
         await page.open("kept")
         async with Client(f"{server.ws_url}/removed") as queue:
             job = await queue.post("in a queue that goes")
@@ -203,7 +203,7 @@ async def test_where_a_proxy_blocks_sockets_it_says_so_and_goes_on(
         running_server(tmp_path, open_queue() + open_queue("other")) as server,
         caddy(tmp_path, server.base_url, BLOCKS_SOCKETS) as proxy,
     ):
-        page = await dashboard(browser, server)
+        page = await dashboard(browser, server.base_url)
         await page.tab.page.clock.install()
         await page.tab.page.goto(f"{proxy.base_url}/#{place}")
         if place:

@@ -96,7 +96,7 @@ async def posted(page: Dashboard) -> Any:
     await expect(page.badge).to_be_visible()
     _, _, place = page.tab.page.url.partition("#")
     queue, _, item_id = place.partition("/")
-    response = await page.tab.page.request.get(f"{page.server.base_url}/{queue}/items/{item_id}/item")
+    response = await page.tab.page.request.get(f"{page.base_url}/{queue}/items/{item_id}/item")
     return json.loads(await response.text())
 
 

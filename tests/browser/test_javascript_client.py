@@ -292,8 +292,8 @@ async def test_a_page_without_a_network_comes_back_with_it_and_has_missed_no_end
     await tab.page.context.set_offline(True)
     await cut(server)
     await tab.page.evaluate("away.then(() => {})")
-    access = {"token": server.tokens["alice"]}
-    async with Client(f"{server.ws_url}/demo", **access) as queue, Worker(f"{server.ws_url}/demo", **access) as worker:
+    url, token = f"{server.ws_url}/demo", server.tokens["alice"]
+    async with Client(url, token=token) as queue, Worker(url, token=token) as worker:
         worker.handler(echo)
         await (await queue.get(job_id)).result()
     await tab.page.context.set_offline(False)

@@ -33,13 +33,18 @@ export class ItemRows {
     );
   }
 
-  /** These and no others, in this order. @param {View[]} views */
-  show(views) {
+  /**
+   * These and no others, in this order.
+   *
+   * @param {View[]} views
+   * @param {boolean} [isAll]  whether it is known that there are no more
+   */
+  show(views, isAll = true) {
     const before = this.#rows;
     const rowOf = (/** @type {View} */ view) => before.get(view.id) ?? new Row(this.#name, view.id);
     this.#rows = new Map(views.map((view) => [view.id, rowOf(view).show(view)]));
     refill(this.#body, [...this.#rows.values()].map((row) => row.root));
-    this.#none.hidden = views.length > 0;
+    this.#none.hidden = views.length > 0 || !isAll;
   }
 }
 

@@ -107,13 +107,14 @@ export class ItemTable {
 
   /** @param {View[]} items @param {string | null} next */
   #show(items, next) {
-    this.#rows.show(items);
+    this.#rows.show(items, !next);
     this.#cursors.length = this.#page + 1;
     if (next) this.#cursors.push(next);
     this.#newer.disabled = this.#page === 0;
     this.#older.disabled = !next;
-    const unseen = next && !items.length ? "; there is more to look through: Older goes on" : "";
-    this.#where.textContent = `Page ${this.#page + 1}${next ? "" : ", the last"}${unseen}`;
+    const isEmpty = next && !items.length;
+    const place = `Page ${this.#page + 1}${next ? "" : ", the last"}`;
+    this.#where.textContent = isEmpty ? "Nothing among the newest items so far. Older looks further." : place;
   }
 
   /** @param {number} by  pages */
