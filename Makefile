@@ -53,7 +53,7 @@ screens: $(INSTALLED) ## the pictures of terminals in the README, taken anew
 	@$(RUN)/python tests/docs/screens.py
 
 screens-pages: $(INSTALLED) browser ## the pictures of pages in the README, taken anew
-	@$(RUN)/python tests/docs/dashboard_screens.py
+	@$(RUN)/python tests/docs/page_screens.py
 
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)

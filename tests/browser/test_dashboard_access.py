@@ -11,7 +11,7 @@ from leaseway import Client
 from leaseway_server.core.access import Right
 from leaseway_server.store.access import AccessStore
 from leaseway_server.testing import MovableClock
-from support.caddy import caddy
+from support.caddy import BLOCKS_SOCKETS, caddy
 from support.dashboard import Dashboard, dashboard
 from support.server import TestServer, open_queue, running_server
 
@@ -30,8 +30,6 @@ KEPT = "[location.href, document.cookie, JSON.stringify({...localStorage}), docu
 LIVE = {"members": "Live", "": "empty · 0 workers"}
 """What a place shows once its connection stands."""
 HOUR = 3_600_000
-BLOCKS_SOCKETS = {"@private path /_metrics /_metrics/*": "@private header Upgrade *"}
-"""In the reference Caddyfile: who asks for a socket is told that there is nothing."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -27,6 +27,8 @@ import pytest
 CADDYFILE: Final = Path(__file__).resolve().parents[2] / "Caddyfile"
 PATIENCE: Final = 20.0
 """Seconds that Caddy may let a test wait for what it should say."""
+BLOCKS_SOCKETS: Final = {"@private path /_metrics /_metrics/*": "@private header Upgrade *"}
+"""Changes of the reference: whoever asks for a WebSocket is told that there is nothing."""
 TRIES: Final = 3
 """A port that was free may be taken by another process before Caddy has it."""
 

@@ -60,7 +60,11 @@ export class Figures {
 
   /** @param {Record<string, number>} counts */
   #show(counts) {
-    for (const [status, value] of this.#values) value.textContent = number(counts[status] ?? 0);
+    for (const [status, value] of this.#values) {
+      const count = counts[status] ?? 0;
+      value.textContent = number(count);
+      value.classList.toggle("none", count === 0);
+    }
   }
 }
 

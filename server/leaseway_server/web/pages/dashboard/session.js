@@ -1,7 +1,7 @@
 /** Who looks: a token, or nobody in particular. It is in memory, and in the tab's storage only where the person says so. */
 
 import { Queue } from "../../_client/client.js";
-import { keep, readKept } from "./kept.js";
+import { keep, readKept } from "../kept.js";
 import { addressOf, entry, queuesFor } from "./server.js";
 
 /** Between two pushes to one who looks, milliseconds: however many connections, together they are told so often. */

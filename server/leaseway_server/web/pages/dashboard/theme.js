@@ -1,6 +1,6 @@
 /** Light or dark: as the system asks, until the person says otherwise; then in this browser for good. */
 
-import { keep, readKept } from "./kept.js";
+import { keep, readKept } from "../kept.js";
 
 /** @param {HTMLSelectElement} choice */
 export function offerThemes(choice) {

@@ -1,4 +1,4 @@
-/** What the browser keeps for this page, where it may: the token of this tab if the person says so, and the colours. */
+/** What the browser keeps for these pages, where it may: in this tab until it is closed, or in this browser for good. */
 
 /** @typedef {"localStorage" | "sessionStorage"} Storage */
 

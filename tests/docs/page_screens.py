@@ -1,6 +1,6 @@
-"""The pictures of the dashboard in the README, taken anew from a real browser: `make screens-pages`.
+"""The pictures of the pages in the README, taken anew from a real browser: `make screens-pages`.
 
-    python tests/docs/dashboard_screens.py
+    python tests/docs/page_screens.py
 
 A server of its own works through an hour in a few seconds, so that there is something to be seen.
 """
@@ -9,20 +9,21 @@ import asyncio
 import math
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from PIL import Image
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Locator, Page, expect
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This is started as a script.
 
 from leaseway import Attempt, Client, Permanent, Worker
 from leaseway_server.runtime.clock import Clock
 from support.browser import open_browser
-from support.server import TestServer, open_queue, running_server
+from support.server import TestServer, open_queue, resize_queue, running_server
 
 SCREENS: Final = Path(__file__).resolve().parents[2] / "docs" / "screens"
 MINUTE: Final = 60_000
@@ -34,11 +35,12 @@ OVER: Final = asyncio.Event()
 
 
 class LastHour(Clock):
-    """A clock that is an hour late, until it is moved on to the right time."""
+    """A clock that is an hour late, until it is moved on to about the right time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._offset -= 3_600
+        into_minute = self.now() / 1_000 % 60
+        self._offset -= 3_600 + into_minute - 30  # In mid-minute: what belongs together falls into one.
 
     def advance(self, ms: int) -> None:
         """It is so much later now."""
@@ -49,14 +51,15 @@ async def main() -> None:
     """Takes all."""
     SCREENS.mkdir(exist_ok=True)
     clock = LastHour()
-    toml = "".join(open_queue(name, retry='{ delays = ["1ms"] }') for name in ("primes", "mail", "thumbnails"))
+    toml = "".join(open_queue(name, retry='{ delays = ["1ms"] }') for name in ("primes", "mail")) + resize_queue()
     with tempfile.TemporaryDirectory() as folder:
         async with (
             running_server(Path(folder), toml, clock=clock) as server,
             open_browser() as browser,
             _at_work(server, clock) as shown,
         ):
-            await _take(browser, server, shown)
+            await _take_dashboard(browser, server, shown)
+            await _take_showcase(browser, server)
 
 
 @asynccontextmanager
@@ -93,7 +96,7 @@ async def _work(item: Any, attempt: Attempt) -> Any:
     return {"primes": 78_498}
 
 
-async def _take(browser: Browser, server: TestServer, item: str) -> None:
+async def _take_dashboard(browser: Browser, server: TestServer, item: str) -> None:
     page = await browser.new_page(viewport={"width": 1120, "height": 1060}, color_scheme="light")
     await page.goto(f"{server.base_url}/#primes")
     await expect(page.locator(".connection")).to_have_attribute("data-state", "open")
@@ -110,11 +113,33 @@ async def _take(browser: Browser, server: TestServer, item: str) -> None:
     await _save(page, "dashboard-phone")
 
 
-async def _save(page: Page, name: str) -> None:
+async def _take_showcase(browser: Browser, server: TestServer) -> None:
+    page = await browser.new_page(viewport={"width": 1120, "height": 1060}, color_scheme="light")
+    await page.goto(f"{server.base_url}/_showcase")
+    await page.get_by_role("button", name="Draw three samples").click()
+    await page.get_by_role("button", name="Run both").click()
+    await expect(page.locator("#verdict")).to_contain_text("in a Web Worker")
+    await _save(page.locator("section[aria-labelledby=threads-title]"), "showcase")
+    await page.get_by_role("button", name="Work in this tab").click()
+    await page.get_by_role("button", name="Post the pictures").click()
+    await expect(page.locator("#posted img.result")).to_have_count(3)
+    await _save(page.locator("#queue"), "showcase-queue")
+
+
+async def _save(shown: Page | Locator, name: str) -> None:
     path = SCREENS / f"{name}.png"
-    await page.screenshot(path=path)
-    Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(path, optimize=True)  # A third.
+    await shown.screenshot(path=path)
+    _reduced(Image.open(path).convert("RGB")).save(path, optimize=True)
     print(path, path.stat().st_size, "bytes")
+
+
+def _reduced(picture: Image.Image) -> Image.Image:
+    """The picture in its 256 most frequent colours, a third as large: a page is made of few, and keeps them."""
+    bands = picture.tobytes()
+    counted = Counter(zip(bands[::3], bands[1::3], bands[2::3], strict=True)).most_common(256)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([band for colour, _ in counted for band in colour])
+    return picture.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
 if __name__ == "__main__":
