@@ -28,6 +28,7 @@ from support.server import TestServer, open_queue, resize_queue, running_server
 SCREENS: Final = Path(__file__).resolve().parents[2] / "docs" / "screens"
 MINUTE: Final = 60_000
 WAITING: Final = 40
+PATIENCE_MS: Final = 30_000
 HELD: Final = "part"
 """A member of the items that are under way, or wait, in the pictures."""
 OVER: Final = asyncio.Event()
@@ -35,21 +36,25 @@ OVER: Final = asyncio.Event()
 
 
 class LastHour(Clock):
-    """A clock that is an hour late, until it is moved on to about the right time."""
+    """A clock that is an hour late, until it has caught up."""
 
     def __init__(self) -> None:
         super().__init__()
-        into_minute = self.now() / 1_000 % 60
-        self._offset -= 3_600 + into_minute - 30  # In mid-minute: what belongs together falls into one.
+        self._offset -= 3_600
 
-    def advance(self, ms: int) -> None:
-        """It is so much later now."""
-        self._offset += ms / 1000
+    def move_to(self, minute: int) -> None:
+        """It is in the middle of that minute now, where it is not later: what belongs together falls into one."""
+        self._offset += max(0, (minute + 0.5) * MINUTE - self.now()) / 1_000
+
+    def catch_up(self) -> None:
+        """It is as late as it is."""
+        self._offset += max(0, Clock().now() - self.now()) / 1_000
 
 
 async def main() -> None:
     """Takes all."""
     SCREENS.mkdir(exist_ok=True)
+    expect.set_options(timeout=PATIENCE_MS)
     clock = LastHour()
     toml = "".join(open_queue(name, retry='{ delays = ["1ms"] }') for name in ("primes", "mail")) + resize_queue()
     with tempfile.TemporaryDirectory() as folder:
@@ -69,18 +74,22 @@ async def _at_work(server: TestServer, clock: LastHour) -> AsyncIterator[str]:
     for worker in workers:
         worker.handler(_work)
     async with Client(f"{server.ws_url}/primes") as queue, workers[0], workers[1], workers[2]:
+        begin = clock.now() // MINUTE
         for minute in range(60):
-            clock.advance(MINUTE)
+            clock.move_to(begin + minute)
             many = round(14 + 10 * math.sin(minute / 7) + minute * 7 % 5)
             jobs = await queue.post_many([{"from": minute * 1000 + number, "to": 0} for number in range(many)])
             await asyncio.gather(*(job.result() for job in jobs), return_exceptions=True)
+        clock.catch_up()
         first = await queue.post({"from": 0, "to": 1_000_000, HELD: 1}, key="the first million", max_attempts=5)
         async for view in first.watch():
             if view.status == "processing" and view.progress and view.attempts > 1:
                 break
         await queue.post_many([{"from": number, "to": 0, HELD: number} for number in range(2, WAITING)])
-        yield first.id
-        OVER.set()
+        try:
+            yield first.id
+        finally:
+            OVER.set()
 
 
 async def _work(item: Any, attempt: Attempt) -> Any:
