@@ -15,6 +15,7 @@ from leaseway_server.core.ids import KEY_BYTES, IdPermutation
 from leaseway_server.core.lifecycle import create
 from leaseway_server.core.listing import LABELS, STATUSES, Filter
 from leaseway_server.core.model import Item, NewItem, Status
+from leaseway_server.store import bounds
 from leaseway_server.store.base import Store
 from leaseway_server.store.sqlite import looking
 from leaseway_server.store.sqlite.store import SqliteStore
@@ -97,7 +98,7 @@ async def test_both_stores_list_the_same(sqlite: SqliteStore, monkeypatch: pytes
     memory = MemoryStore(Disk(), lambda: NOW)
     places = {each: n for ids in (await fill(sqlite, items), await fill(memory, items)) for n, each in enumerate(ids)}
     for looked_at, limit in ((20_000, 1_000), (20_000, 3), (7, 4), (1, 1)):
-        monkeypatch.setattr(looking, "LOOKED_AT", looked_at)
+        monkeypatch.setattr(bounds, "LOOKED_AT", looked_at)
         for wanted in FILTERS:
             found = [places[each.id] for each in await listed(sqlite, wanted, limit)]
             assert found == [places[each.id] for each in await listed(memory, wanted, limit)], (wanted, limit)
@@ -124,7 +125,7 @@ async def test_a_page_has_results_where_they_are_asked_for_and_never_bodies(sqli
 async def test_a_page_ends_with_the_item_that_makes_it_long(
     sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "PAGE_CHARACTERS", 10)
+    monkeypatch.setattr(bounds, "PAGE_CHARACTERS", 10)
     await fill(sqlite, [item(progress="1" * 6) for _ in range(5)])
     page = await sqlite.page(Filter(), "", 5, NOW, results=True)
     assert page is not None
@@ -134,7 +135,7 @@ async def test_a_page_ends_with_the_item_that_makes_it_long(
 
 @pytest.mark.protocol("5.95")
 async def test_few_among_many_are_found_in_bounded_pages(sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "LOOKED_AT", 10)
+    monkeypatch.setattr(bounds, "LOOKED_AT", 10)
     await fill(sqlite, [item("processing"), *[item()] * 25])
     wanted, cursor = Filter(status=frozenset({"processing"})), ""
     sizes: list[int] = []

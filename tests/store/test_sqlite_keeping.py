@@ -11,9 +11,9 @@ from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.lifecycle import create
 from leaseway_server.core.model import Item, NewItem, Status
 from leaseway_server.core.retention import Outstayed
+from leaseway_server.store import bounds
 from leaseway_server.store.queries import load_migrations
 from leaseway_server.store.sqlite import files
-from leaseway_server.store.sqlite import turn as turn_module
 from leaseway_server.store.sqlite.files import PACKAGE
 from leaseway_server.store.sqlite.store import SqliteStore
 from support.model import NOW, POLICY
@@ -113,7 +113,7 @@ async def test_attempts_are_replaced_forgotten_and_read_in_their_order(store: Sq
 @pytest.mark.protocol("5.110")
 async def test_of_very_many_attempts_the_newest_are_read(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     (item,) = await ended(store, {"status": "dead"})
-    monkeypatch.setattr(turn_module, "ATTEMPT_CHARACTERS", 3 * (110 + turn_module.ATTEMPT_BESIDE))
+    monkeypatch.setattr(bounds, "ATTEMPT_CHARACTERS", 3 * (110 + bounds.ATTEMPT_BESIDE))
     async with store.turn(durable=False) as turn:
         await turn.save_attempts({(item.seq, n): attempt(n, "failed", f'"{"x" * 100}"') for n in range(1, 10)})
         assert [each.attempts for each in (await turn.read_attempts([item]))[item.id]] == [7, 8, 9]
@@ -187,6 +187,6 @@ async def test_a_slice_ends_with_the_item_that_makes_it_too_large(
 ) -> None:
     await ended(store, *({"status": "finished", "finished_at": n, "body": "x" * 60} for n in range(1, 10)))
     for characters, expected in ((10_000, 9), (150, 3), (1, 1)):
-        monkeypatch.setattr(turn_module, "REMOVE_CHARACTERS", characters)
+        monkeypatch.setattr(bounds, "REMOVE_CHARACTERS", characters)
         async with store.turn(durable=False) as turn:
             assert len(await turn.outstayed(Outstayed("finished", False, 100), 100)) == expected

@@ -15,10 +15,11 @@ from leaseway_server.core.errors import StoreFull, StoreLost
 from leaseway_server.core.events import Claim, Event, Result
 from leaseway_server.core.lifecycle import apply, create
 from leaseway_server.core.model import START, Candidate, Item, NewItem
+from leaseway_server.store import bounds
+from leaseway_server.store.columns import COLUMNS
 from leaseway_server.store.sqlite import files
 from leaseway_server.store.sqlite import store as store_module
 from leaseway_server.store.sqlite.store import NUMBERS_A_MS, RESERVE, SqliteStore
-from leaseway_server.store.sqlite.turn import COLUMNS, PICK_CHARACTERS
 from support.model import NOW, POLICY
 from support.stored import posted
 
@@ -328,7 +329,7 @@ async def test_items_are_picked_in_the_order_of_claims_with_their_bodies(store: 
 
 
 async def test_a_pick_ends_with_the_body_that_makes_it_long(store: SqliteStore) -> None:
-    small, large, last = await posted(store, NewItem("1"), NewItem(f'"{"x" * PICK_CHARACTERS}"'), NewItem("1"))
+    small, large, last = await posted(store, NewItem("1"), NewItem(f'"{"x" * bounds.PICK_CHARACTERS}"'), NewItem("1"))
     async with store.turn(durable=False) as turn:
         assert await turn.pick(START, 10, ()) == seen(small, large)
         assert await turn.pick(large.position, 10, ()) == seen(last)

@@ -26,7 +26,8 @@ from leaseway_server.core.policy import Policy
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.retention import Keep
 from leaseway_server.runtime import deadlines, followed, hand_out, offering, retention, submission, turn
-from leaseway_server.store.sqlite import files, rematch
+from leaseway_server.store import bounds
+from leaseway_server.store.sqlite import files
 from support.asking import Match
 from support.clock import ManualClock
 from support.homes import MemoryHome, SqliteHome
@@ -73,7 +74,7 @@ class Driver(RuleBasedStateMachine):
         patch.setattr(turn, "SLICE", setting.slice)
         patch.setattr(deadlines, "SLICE", setting.slice)
         patch.setattr(retention, "SLICE", setting.slice)
-        patch.setattr(rematch, "ROWS", setting.slice)
+        patch.setattr(bounds, "REMATCH_ROWS", setting.slice)
         patch.setattr(hand_out, "SLICE", setting.looked_at)
         patch.setattr(offering, "OFFERS", setting.offers)
         patch.setattr(submission, "TURN_COMMANDS", setting.commands)

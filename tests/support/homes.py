@@ -11,9 +11,9 @@ from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.match import MOST_MATCHES, Match
 from leaseway_server.core.model import Item
 from leaseway_server.store.base import Store
+from leaseway_server.store.columns import COLUMNS
 from leaseway_server.store.sqlite.rematch import rematch
 from leaseway_server.store.sqlite.store import SqliteStore
-from leaseway_server.store.sqlite.turn import COLUMNS
 from support.clock import ManualClock
 from support.memory_store import Disk, MemoryStore
 

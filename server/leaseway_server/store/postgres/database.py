@@ -23,8 +23,16 @@ ANSWER_SECONDS: Final = 30.0
 """An answer that takes longer than this does not come: the connection is taken for dead."""
 POOL: Final = 4
 """So many connections at most for what runs beside the turns: lists, tokens, the heartbeat."""
-_DIRECT: Final = {"application_name": "leaseway", "jit": "off"}
-"""Compiling a statement takes longer than to run any of ours."""
+_SETTINGS: Final = {
+    "lock_timeout": "5s",  # Then the turn is run again.
+    "idle_in_transaction_session_timeout": "10s",  # What a server holds that stands still, others wait for.
+    # Each statement has its index, also while a table is small: a plan that was made then outlives that.
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",  # To compile a statement takes longer than to run any of ours.
+}
+"""What holds in all transactions: set once for a session of ours, or else in each of them."""
 
 
 class Database:
@@ -88,12 +96,22 @@ class Database:
                 self._pool.acquire(timeout=ANSWER_SECONDS) as connection,
                 connection.transaction(isolation="read_committed", readonly=readonly),
             ):
-                yield connection
+                if self.pooled:
+                    await connection.execute(_settle(_SETTINGS))
+                yield connection  # type: ignore[misc]  # The pool's proxy of one.
+
+    def settle(self, begin: str) -> str:
+        """The statement that begins a transaction, with the settings that its session may not have."""
+        return begin + _settle(_SETTINGS if self.pooled else {})
 
 
 def _settings(*, pooled: bool) -> dict[str, Any]:
     shared: dict[str, Any] = {"timeout": CONNECT_SECONDS, "command_timeout": ANSWER_SECONDS}
-    return shared | ({"statement_cache_size": 0} if pooled else {"server_settings": _DIRECT})
+    return shared | ({"statement_cache_size": 0} if pooled else {"server_settings": _SETTINGS})
+
+
+def _settle(settings: dict[str, str]) -> str:
+    return "".join(f" SET LOCAL {name} = '{value}';" for name, value in settings.items())
 
 
 async def _prepare(connection: Connection) -> None:

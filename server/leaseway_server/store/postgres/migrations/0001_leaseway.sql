@@ -36,7 +36,8 @@ CREATE TABLE leaseway.server (
 ) WITH (fillfactor = 20);
 
 -- What one server contributes to a queue's counts: they are summed when they are read, since one row for all would be
--- what every turn waits for. Server 0 has what was left by those that are gone. `turn` numbers the committed turns.
+-- what every turn waits for. Server 0 has what was left by those that are gone. `turn` numbers the committed turns;
+-- `match` is the queue's, as the server uses it; '' while it does not serve yet.
 CREATE TABLE leaseway.share (
     turn       bigint NOT NULL DEFAULT 0,
     pending    bigint NOT NULL DEFAULT 0,
@@ -50,6 +51,7 @@ CREATE TABLE leaseway.share (
     server     integer NOT NULL,
     workers    integer NOT NULL DEFAULT 0,
     watched    boolean NOT NULL DEFAULT false,
+    match      text COLLATE "C" NOT NULL DEFAULT '',
     PRIMARY KEY (queue, server)
 ) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0,
         autovacuum_vacuum_cost_delay = 0);
