@@ -156,11 +156,11 @@ class TurnWork:
                     named.update(item_id for item_id, _ in command.leases)
                 case Drop():
                     named.update(self._part_of(command.holder))
+        if sweeps.told:
+            await self._turn.stamp(sweeps.told)
         await self._posts.number(len(posts))
         await self.rows.load(named)
         await self._keys.load(posts, retried)
-        if sweeps.told:  # Once the rows are locked that are waited for, since these are locked in another order.
-            await self._turn.stamp(sweeps.told)
 
     def _part_of(self, holder: int) -> list[str]:
         """What this turn requeues of a lost socket's items."""
