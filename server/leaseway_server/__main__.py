@@ -25,7 +25,7 @@ from leaseway_server.core.errors import StoreRefused
 from leaseway_server.log import configure_logging, listing
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.engine import Engine
-from leaseway_server.stores import Stores, open_stores
+from leaseway_server.stores import Stores, kind_of
 from leaseway_server.web.app import create_app
 from leaseway_server.web.http_protocol import HttpProtocol
 from leaseway_server.web.meters import TurnMeter
@@ -106,7 +106,7 @@ class Running:
     async def run(self) -> int:
         """Serves until `stop` (0), or until a store is lost (1). Raises `StoreRefused` and `OSError` at the start."""
         with _listen(self._config.server.host, self._config.server.port) as listener:
-            async with open_stores(self._config.server.store, self._clock.now) as stores:
+            async with kind_of(self._config.server.store).stores(self._clock.now) as stores:
                 await self._serve(await self._open_site(stores), listener, stores.facts)
         return 1 if self._fault else 0
 

@@ -34,7 +34,8 @@ from leaseway_server.described import as_json as described_as_json
 from leaseway_server.described import in_lines
 from leaseway_server.log import LogFormat
 from leaseway_server.store.access import AccessStore
-from leaseway_server.stores import back_up_store, open_access
+from leaseway_server.stores import kind_of
+from leaseway_server.stores.base import Found
 
 T = TypeVar("T")
 
@@ -124,7 +125,8 @@ def serve(
 def check(named: Path | None, file: Path | None, open_to_the_network: bool, as_json: bool) -> None:
     """Check a configuration, without starting.
 
-    Says what serve would make of it, or all that is wrong with it. FILE is the same as --config FILE.
+    Says what serve would make of it, or all that is wrong with it. FILE is the same as --config FILE. A database is
+    connected to, and nothing is changed in it.
 
     \b
     Example:
@@ -138,10 +140,15 @@ def check(named: Path | None, file: Path | None, open_to_the_network: bool, as_j
         if as_json:
             _print_json({"file": str(named or file or "") or None, "faults": [asdict(each) for each in refused.faults]})
         _fail(str(refused), WRONG_USAGE)
+    found, fault = _look(config)
     if as_json:
-        _print_json(described_as_json(config))
+        faults = [{"file": str(config.file or ""), "key": "server.store", "message": fault}] if fault else []
+        _print_json(described_as_json(config) | {"found": found and found.facts, "faults": faults})
     else:
         click.echo(in_lines(config))
+        click.echo(found.text if found else "", nl=bool(found))
+    if fault:
+        _fail(f"Error: {fault}", ENDED_BADLY)
 
 
 @click.group()
@@ -257,7 +264,7 @@ def backup(folder: Path, as_json: bool, file: Path | None, store: str | None) ->
     """
     place = _load(file, store).server.store
     try:
-        done = back_up_store(place, folder)
+        done = kind_of(place).back_up(folder)
     except FileExistsError as error:
         raise click.BadParameter(str(error), param_hint="FOLDER") from None
     except StoreError as error:
@@ -278,6 +285,14 @@ def backup(folder: Path, as_json: bool, file: Path | None, store: str | None) ->
 def _load(file: Path | None, store: str | None) -> Config:
     with _faults_told():
         return load_config(file, environ=os.environ, store=store, open_to_the_network=True)
+
+
+def _look(config: Config) -> tuple[Found | None, str]:
+    """What is there already, as far as that is asked; or why it cannot be used."""
+    try:
+        return asyncio.run(kind_of(config.server.store).found()), ""
+    except StoreError as error:
+        return None, str(error)
 
 
 @contextmanager
@@ -308,7 +323,7 @@ def _with_tokens(config: Config, do: Callable[[AccessStore], Coroutine[Any, Any,
     """Does it to the configured store. Only where there is something to put in is one made that is not there."""
 
     async def done() -> T:
-        async with open_access(config.server.store, make=make) as tokens:
+        async with kind_of(config.server.store).access(make=make) as tokens:
             return await do(tokens)
 
     try:

@@ -1,6 +1,7 @@
 """The rules of tokens and tickets that hold in whatever store they are: each test has two servers on one store."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -8,21 +9,40 @@ import pytest
 from leaseway_server.core.access import MOST_TICKETS, TICKET_LIFE, Right, Token
 from leaseway_server.core.errors import LimitReached
 from leaseway_server.store.access import AccessStore, SqliteAccess
+from leaseway_server.store.access.postgres import PostgresAccess
+from leaseway_server.store.postgres.database import Database
+from support.postgres import fresh_database
+
+Server = Callable[[], Awaitable[AccessStore]]
 
 NOW = 1_751_500_000_000
 MINUTE = 60_000
 
 
-@pytest.fixture
-async def here(tmp_path: Path) -> AsyncIterator[AccessStore]:
-    async with SqliteAccess.open(tmp_path) as opened:
-        yield opened
+@pytest.fixture(params=["sqlite", "postgres"])
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
+    """One more server on the store."""
+    async with AsyncExitStack() as closing:
+        if request.param == "sqlite":
+            yield lambda: closing.enter_async_context(SqliteAccess.open(tmp_path))
+            return
+        url = await closing.enter_async_context(fresh_database(request.getfixturevalue("postgres")))
+
+        async def connected() -> AccessStore:
+            database = await closing.enter_async_context(await Database.open(url))
+            return await closing.enter_async_context(PostgresAccess(database))
+
+        yield connected
 
 
 @pytest.fixture
-async def there(tmp_path: Path) -> AsyncIterator[AccessStore]:
-    async with SqliteAccess.open(tmp_path) as opened:
-        yield opened
+async def here(server: Server) -> AccessStore:
+    return await server()
+
+
+@pytest.fixture
+async def there(server: Server) -> AccessStore:
+    return await server()
 
 
 async def add(tokens: AccessStore, user: str = "alice", expires_at: int = 0, now: int = NOW) -> tuple[Token, str]:
@@ -149,7 +169,7 @@ async def test_of_two_servers_the_last_use_counts(here: AccessStore, there: Acce
     assert await used_at(here) == [NOW + 5]
 
 
-async def test_the_last_use_is_noted_at_the_end(tmp_path: Path, here: AccessStore, there: AccessStore) -> None:
+async def test_the_last_use_is_noted_at_the_end(here: AccessStore, there: AccessStore) -> None:
     _, secret = await add(here)
     await there.find(secret, NOW + 7)
     await there.close()

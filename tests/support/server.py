@@ -15,7 +15,7 @@ from leaseway_server.config import load_config
 from leaseway_server.core.access import Right
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.engine import Engine
-from leaseway_server.stores import open_access
+from leaseway_server.stores import kind_of
 
 OPEN_ACCESS = '{ post = "open", fetch = "open", work = "open", admin = "open" }'
 
@@ -84,7 +84,7 @@ async def running_server(
     config_file.write_text(text)
     config = load_config(config_file)
     tokens = {}
-    async with open_access(config.server.store, make=True) as store:
+    async with kind_of(config.server.store).access(make=True) as store:
         for user, rights in (users or {}).items():
             tokens[user] = (await store.add(user, None, frozenset(rights) or None, 0, 0))[1]
     running = Running(config, clock)

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 from leaseway_server.core.access import Grant
 from leaseway_server.core.match import MOST_MATCHES
 from leaseway_server.core.members import is_name
-from leaseway_server.store.place import POSTGRES_URL, Place, PostgresUrl, SqliteFolder
+from leaseway_server.store.place import Place, PostgresUrl, SqliteFolder
+from leaseway_server.store.postgres.address import URL
 
 T = TypeVar("T")
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -216,7 +217,7 @@ def store(value: object) -> Place:
 
 def database_url(value: object) -> str:
     """The URL of a database of PostgreSQL. It is not repeated either."""
-    if not isinstance(value, str) or not POSTGRES_URL.fullmatch(value):
+    if not isinstance(value, str) or not URL.fullmatch(value):
         raise Wrong(
             'expected the URL of a database, such as "postgresql://leaseway@db.example.com:5432/leaseway"; '
             "in a password @ is written %40, / %2F, : %3A, ? %3F, # %23 and % %25"

@@ -1,23 +1,13 @@
-"""Where the data is: a folder, or a database. What may be written of it is its text; a password is not.
+"""Where the data is: a folder, or a database. Its text is for people; a password is not in it.
 
 Nothing is opened here. What a configuration may say of it is read in `config/values.py`.
 """
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-_PORT: Final = "(?:[0-5]?[0-9]{1,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
-_HOST: Final = rf"(?:[A-Za-z0-9._%-]*|\[[0-9A-Fa-f:.]+\])(?::{_PORT})?"
-POSTGRES_URL: Final = re.compile(
-    r"postgres(?:ql)?://"
-    r"(?:(?P<user>[^\s\0:@/?#]*)(?::[^\s\0@/?#]*)?@)?"
-    rf"(?P<hosts>{_HOST}(?:,{_HOST})*)"
-    r"(?P<database>/[^\s\0@/?#]*)?"
-    r"(?:\?[^\s\0@#]*)?"
-)
-"""A URL as libpq takes it. What is misread of a password that is not encoded leaves an `@` where there may be none."""
+from leaseway_server.store.postgres.address import Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +28,7 @@ class PostgresUrl:
     listen_url: str = field(default="", repr=False)
 
     def __str__(self) -> str:
-        found = POSTGRES_URL.fullmatch(self.url)
-        assert found is not None
-        user = f"{found['user']}@" if found["user"] else ""
-        return f"postgresql://{user}{found['hosts']}{found['database'] or ''}"
+        return f"postgresql://{Address(self.url)}"
 
 
 Place: TypeAlias = SqliteFolder | PostgresUrl

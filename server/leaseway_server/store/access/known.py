@@ -40,7 +40,11 @@ class KnownTokens:
         return self._valid(self.ids.get(token_id), now)
 
     def _valid(self, token: Token | None, now: int) -> Token | None:
-        if token is None or token.expired(now):
+        return token and self.use(token, now)
+
+    def use(self, token: Token, now: int) -> Token | None:
+        """The token, which is used now, where it is valid."""
+        if token.expired(now):
             return None
         self._used[token.id] = self._newest = now
         return token

@@ -6,18 +6,16 @@ Tickets live for seconds, and a queue is served by one process: they are in memo
 file itself.
 """
 
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
-import orjson
-
-from leaseway_server.core.access import PREFIX, Right, Tickets, Token, hash_token
+from leaseway_server.core.access import Right, Tickets, Token, hash_token
 from leaseway_server.core.errors import StoreRefused
 from leaseway_server.store.access.known import KnownTokens
+from leaseway_server.store.access.rows import new_token, row_of, token_of
 from leaseway_server.store.queries import load_migrations, load_queries
 from leaseway_server.store.sqlite.files import check_owner, keep_private, make_file, make_folder, split
 
@@ -31,8 +29,6 @@ WRITE_PATIENCE_MS: Final = 5_000
 READ_PATIENCE_MS: Final = 50
 """So long a look at the file waits: the server's event loop waits with it."""
 _NEVER: Final = -1
-_SECRET_BYTES: Final = 32
-_ID_BYTES: Final = 6
 _PACKAGE: Final = "leaseway_server.store.access"
 _SQL: Final = load_queries(_PACKAGE, "sqlite.sql")
 
@@ -89,11 +85,9 @@ class SqliteAccess:
         self, user: str, queues: frozenset[str] | None, rights: frozenset[Right] | None, expires_at: int, now: int
     ) -> tuple[Token, str]:
         """A new token and its secret, which cannot be had again. Times in ms; `expires_at` 0 is never."""
-        secret = PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
-        token = Token(secrets.token_hex(_ID_BYTES), user, queues, rights, now, expires_at)
+        token, secret = new_token(user, queues, rights, expires_at, now)
         with self._writing():
-            row = (hash_token(secret), token.id, user, _array(queues), _array(rights), now, expires_at)
-            self._connection.execute(_SQL["add"], row)
+            self._connection.execute(_SQL["add"], (hash_token(secret), *row_of(token)))
         return token, secret
 
     async def all(self) -> list[Token]:
@@ -182,7 +176,7 @@ class SqliteAccess:
         self.source, self._connection, self._seen = file, connection, _NEVER
 
     def _read(self) -> dict[str, Token]:
-        return {row[0]: _token(row[1:]) for row in self._connection.execute(_SQL["tokens"])}
+        return {row[0]: token_of(row[1:]) for row in self._connection.execute(_SQL["tokens"])}
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -257,16 +251,3 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     return check_owner(connection, path, _PACKAGE, APPLICATION_ID, "Leaseway's file of tokens")
-
-
-def _array(names: frozenset[str] | frozenset[Right] | None) -> str | None:
-    return None if names is None else orjson.dumps(sorted(names)).decode()
-
-
-def _names(array: str | None) -> frozenset[Any] | None:
-    return None if array is None else frozenset(orjson.loads(array))
-
-
-def _token(row: tuple[str, str, str | None, str | None, int, int, int]) -> Token:
-    token_id, user, queues, rights, created_at, expires_at, used_at = row
-    return Token(token_id, user, _names(queues), _names(rights), created_at, expires_at, used_at)
