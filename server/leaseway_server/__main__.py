@@ -21,7 +21,7 @@ from leaseway_server.config import (
     is_loopback,
     reload_config,
 )
-from leaseway_server.core.errors import StoreRefused
+from leaseway_server.core.errors import StoreError
 from leaseway_server.log import configure_logging, listing
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.engine import Engine
@@ -208,7 +208,7 @@ def run(config: Config) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(config))
-    except (StoreRefused, OSError) as refused:
+    except (StoreError, OSError) as refused:
         _log.critical("cannot start: %s", refused, extra={"event": "server.refused"})
         return 1
 

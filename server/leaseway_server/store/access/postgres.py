@@ -157,10 +157,10 @@ class PostgresAccess:
         return changed
 
     async def _note_used(self) -> None:
-        used = self._tokens.take_used()
+        used = sorted(self._tokens.take_used().items())  # In one order on all servers: none waits in a circle.
         if used:
             async with self._database.transaction() as connection:
-                await connection.execute(_SQL["used"], list(used), list(used.values()))
+                await connection.execute(_SQL["used"], *map(list, zip(*used, strict=True)))
 
     async def _issue(self, queue: str, secret: str, token: Token, now: int) -> int:
         end = ticket_end(token, now)

@@ -17,13 +17,8 @@ unused AS (DELETE FROM leaseway.ticket WHERE token IN (SELECT id FROM gone))
 SELECT count(*) FROM gone;
 
 -- name: used
--- In the order of ids, as every server does it. Where another one is at a row, it writes about the same there.
-WITH mine AS (
-    SELECT id FROM leaseway.token WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED
-)
 UPDATE leaseway.token SET used_at = greatest(used_at, used.at)
-FROM unnest($1::text[], $2::bigint[]) AS used (id, at) JOIN mine ON mine.id = used.id
-WHERE token.id = used.id;
+FROM unnest($1::text[], $2::bigint[]) AS used (id, at) WHERE token.id = used.id;
 
 -- name: lock_token
 SELECT id FROM leaseway.token WHERE id = $1 FOR UPDATE;

@@ -1,8 +1,8 @@
 """The URL of a database: read strictly, and shown without its password. Connects to nothing.
 
-What libpq takes is taken: no host at all, a socket's folder, several hosts, options behind the question mark. A password
-that is not encoded as it must be would end up in another part; each such way leaves an `@` where there may be none, so
-that nothing of it is ever shown.
+What libpq takes is taken: no host at all, a socket's folder, several hosts, options behind the question mark. A
+password that is not encoded as it must be would end up in another part; each such way leaves an `@` where there may be
+none, so that nothing of it is ever shown.
 """
 
 import re

@@ -1,22 +1,19 @@
 """What a database is found to be, for `leaseway check`: it is asked, and nothing is changed."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import asyncpg
 
 from leaseway_server.core.errors import StoreRefused
 from leaseway_server.store.postgres.database import first_connection
 from leaseway_server.store.postgres.schema import PACKAGE, SQL, version_of
+from leaseway_server.store.postgres.servers import GONE_MS
 from leaseway_server.store.queries import load_migrations
-
-GONE_MS: Final = 4_000
-"""A server that was not heard of for so long is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`postgres` is its version, `tables` that of ours, 0 where there are none yet, `newest` the one that we would make.
+    """`postgres` is its version; `tables` that of ours, 0 where there are none yet; `newest` the one we would make.
 
     `pooled`: something stands in between, such as PgBouncer. `servers` are those that are at work there.
     """
