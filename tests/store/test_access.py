@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from leaseway_server.core.access import MOST_TICKETS, TICKET_LIFE, Right, Token
+from leaseway_server.core import access
+from leaseway_server.core.access import TICKET_LIFE, Right, Token
 from leaseway_server.core.errors import LimitReached
-from leaseway_server.store.access import AccessStore, SqliteAccess
+from leaseway_server.store.access import AccessStore, SqliteAccess, postgres
 from leaseway_server.store.access.postgres import PostgresAccess
 from leaseway_server.store.postgres.database import Database
 from support.postgres import fresh_database
@@ -208,13 +209,15 @@ async def test_a_ticket_of_a_revoked_token_is_none(here: AccessStore, there: Acc
 
 
 @pytest.mark.protocol("2.29")
-async def test_a_token_has_so_many_tickets_on_each_queue(here: AccessStore) -> None:
+async def test_a_token_has_so_many_tickets_on_each_queue(here: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "MOST_TICKETS", 9)
+    monkeypatch.setattr(postgres, "MOST_TICKETS", 9)
     token, _ = await add(here)
     other, _ = await add(here, "bob")
     await here.refresh()
-    for number in range(MOST_TICKETS):
+    for number in range(9):
         await here.issue("resize", f"first {number}", token, NOW)
-    with pytest.raises(LimitReached, match="1000 tickets of this token wait to be used already"):
+    with pytest.raises(LimitReached, match="9 tickets of this token wait to be used already"):
         await here.issue("resize", "more", token, NOW)
     assert await here.redeem("resize", "more", NOW) is None
     await here.issue("mail", "more", token, NOW)
