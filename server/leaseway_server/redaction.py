@@ -8,7 +8,7 @@ import re
 import traceback
 from typing import Final
 
-from leaseway_server.store.access.store import PREFIX
+from leaseway_server.core.access import PREFIX
 
 STRUCK: Final = "[struck]"
 SECRETS: Final = ("token", "ticket", "authorization")

@@ -18,8 +18,8 @@ from chaos.kill_loop import TOML
 from chaos.load import HttpProducer, HttpWorker, MonitorProducer, SocketWorker, World
 from chaos.promises import Promises
 from leaseway_server.commands import backup
-from leaseway_server.store.access import AccessStore
 from support.process import ServerProcess, server_process
+from support.tokens import TokenFile
 
 COMMAND = "from leaseway_server.commands import backup; backup()"
 FOR_EVER = 10**9
@@ -42,7 +42,8 @@ def call(*words: str) -> Result:
 
 def tokens(data: Path) -> int:
     """A store that holds no more than its file of tokens, whose size is given."""
-    AccessStore.open(data).close()
+    with TokenFile(data):
+        pass
     return (data / "_access.db").stat().st_size
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from leaseway_server.commands import check, serve, token
 from leaseway_server.config import Config
 from leaseway_server.core.access import hash_token
-from leaseway_server.store.access import AccessStore
+from support.tokens import TokenFile
 
 DAY = 86_400_000
 
@@ -81,10 +81,10 @@ def test_serve_takes_its_options_and_the_environment(
     call(serve, "--config", "x.toml", "--listen", "127.0.0.1:0")
     call(serve, "--config", "x.toml", "--store", "sqlite:option", "--listen", "192.0.2.7:1")
     call(serve, "--listen", "192.0.2.7:1", "--open-to-the-network")
-    assert [(config.file, config.server.host, config.server.port, config.server.data) for config in served] == [
-        (Path("x.toml"), "127.0.0.1", 0, Path("environment")),
-        (Path("x.toml"), "192.0.2.7", 1, Path("option")),
-        (None, "192.0.2.7", 1, Path("environment")),
+    assert [(config.file, config.server.host, config.server.port, str(config.server.store)) for config in served] == [
+        (Path("x.toml"), "127.0.0.1", 0, "sqlite:environment"),
+        (Path("x.toml"), "192.0.2.7", 1, "sqlite:option"),
+        (None, "192.0.2.7", 1, "sqlite:environment"),
     ]
 
 
@@ -260,7 +260,7 @@ def test_a_new_token_is_all_that_goes_to_the_standard_output(here: Path) -> None
     first, second = result.stderr.splitlines()
     assert first == "This is shown only once; just its hash is kept. Put it now where it is needed."
     assert second == f"Its id is {listed()[0]['id']}. User: alice; queues: all; rights: all; ends: never."
-    with AccessStore.open(here / "leaseway-data") as tokens:
+    with TokenFile(here / "leaseway-data") as tokens:
         found = tokens.find(secret, 0)
     assert found is not None
     assert found.user == "alice"
@@ -346,7 +346,7 @@ def test_without_a_file_any_queue_may_be_named() -> None:
 
 def test_the_list_for_people(here: Path) -> None:
     made = [new("alice"), new("bob", "--queue", "demo", "--right", "work", "--expires", "1ms")]
-    with AccessStore.open(here / "leaseway-data") as tokens:
+    with TokenFile(here / "leaseway-data") as tokens:
         tokens.add("late", None, None, 4_102_444_800_000, 4_000_000_000_000)
         late = tokens.all()[-1]
     ids = [token["id"] for token, _ in made]

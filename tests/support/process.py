@@ -24,7 +24,7 @@ from typing import Final
 import pytest
 
 from leaseway_server.core.access import Right
-from leaseway_server.store.access import AccessStore
+from support.tokens import TokenFile
 
 PATIENCE: Final = 20.0
 """Seconds that a start or an end may take before a test fails."""
@@ -158,7 +158,7 @@ class ServerProcess:
 
     def add_tokens(self, users: Mapping[str, Sequence[Right]]) -> dict[str, str]:
         """A token for each user, narrowed to these rights (none: not narrowed); by user."""
-        with AccessStore.open(self.data) as store:
+        with TokenFile(self.data) as store:
             return {user: store.add(user, None, frozenset(rights) or None, 0, 0)[1] for user, rights in users.items()}
 
 

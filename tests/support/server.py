@@ -15,7 +15,7 @@ from leaseway_server.config import load_config
 from leaseway_server.core.access import Right
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.engine import Engine
-from leaseway_server.store.access import AccessStore
+from leaseway_server.stores import kind_of
 
 OPEN_ACCESS = '{ post = "open", fetch = "open", work = "open", admin = "open" }'
 
@@ -84,10 +84,9 @@ async def running_server(
     config_file.write_text(text)
     config = load_config(config_file)
     tokens = {}
-    store = AccessStore.open(config.server.data)
-    for user, rights in (users or {}).items():
-        tokens[user] = store.add(user, None, frozenset(rights) or None, 0, 0)[1]
-    store.close()
+    async with kind_of(config.server.store).access(make=True) as store:
+        for user, rights in (users or {}).items():
+            tokens[user] = (await store.add(user, None, frozenset(rights) or None, 0, 0))[1]
     running = Running(config, clock)
     task = asyncio.create_task(running.run())
     started = asyncio.create_task(running.started.wait())

@@ -1,7 +1,7 @@
 """The application: which path goes where. Nothing is decided here."""
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -63,18 +63,18 @@ class SocketEndpoint:
         await receive()
         await send({"type": "websocket.accept"})
         try:
-            with self._admitted(scope) as admitted:
+            async with self._admitted(scope) as admitted:
                 await self._open(self._site, admitted, scope, receive, send).run()
         except Refused as refused:
             self._site.traffic.refuse(self._kind, refused.code)
             self._site.traffic.close(self._kind, refused.close)
             await send({"type": "websocket.close", "code": refused.close, "reason": str(refused)})
 
-    @contextmanager
-    def _admitted(self, scope: Scope) -> Iterator[Admitted]:
+    @asynccontextmanager
+    async def _admitted(self, scope: Scope) -> AsyncIterator[Admitted]:
         """Counts the connection, for its address and its token, for as long as it lasts."""
         check_origin(scope, self._site)
-        admitted = admit(self._site, scope, self._right)
+        admitted = await admit(self._site, scope, self._right)
         with ExitStack() as counted:
             for allowances, key in self._counts(admitted):
                 if not allowances.take(key):
