@@ -46,6 +46,10 @@ class MemoryStore:
         del durable  # There is no power to lose.
         yield MemoryTurn(self)
 
+    async def committed(self) -> bool:
+        """No commit is in doubt."""
+        return False
+
     async def counts(self) -> dict[Status, int]:
         """How many items there are of each status, as it was told."""
         return dict(self.disk.counts)
