@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost
-from leaseway_server.core.model import Item, Status
+from leaseway_server.core.listing import Filter, Page
+from leaseway_server.core.model import Item, Position, Status
 from leaseway_server.store.base import Store, Turn
 
 Fault: TypeAlias = Literal["full", "odd", "busy", "lost before", "lost after", "cut", "cut before", "cut after"]
@@ -39,8 +40,6 @@ class FaultyStore:
 
     def __init__(self, store: Store, faults: Faults) -> None:
         self.epoch = store.epoch
-        self.page = store.page
-        self.ahead = store.ahead
         self.matched = store.matched
         self.rematch = store.rematch
         self.store = store
@@ -56,6 +55,16 @@ class FaultyStore:
         self._reach()
         async with self.store.turn(durable=durable) as turn:
             yield FaultyTurn(turn, self.faults, durable)
+
+    async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:
+        """As the store has it."""
+        self._reach()
+        return await self.store.page(wanted, cursor, limit, now, results=results)
+
+    async def ahead(self, position: Position, most: int) -> int:
+        """As the store has it."""
+        self._reach()
+        return await self.store.ahead(position, most)
 
     async def committed(self) -> bool:
         """What became of the commit whose connection was cut."""

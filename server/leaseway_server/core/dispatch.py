@@ -155,6 +155,11 @@ class Dispatch:
         """The claims of one socket, oldest first, and how many items each still takes."""
         return [(ask, self._by_ask[ask].left) for ask in self.of_holder(holder)]
 
+    def withdraw(self, holder: int, ask: Ask | None) -> list[Answer]:
+        """The claims of a socket leave, or this one of them. Gives whom to tell."""
+        asks = self.of_holder(holder) if ask is None else [ask]
+        return [self.remove(each) for each in asks if each in self]
+
     def end(self, now: int) -> list[Answer]:
         """The claims whose time is over leave. Gives whom to tell."""
         ended = []

@@ -12,7 +12,19 @@ from functools import partial
 from itertools import count
 from typing import Final
 
-from leaseway_server.core.commands import Answer, Ask, Command, Drop, Empty, Failed, Found, Outcome, Read, Withdraw
+from leaseway_server.core.commands import (
+    Answer,
+    Ask,
+    Command,
+    Done,
+    Drop,
+    Empty,
+    Failed,
+    Found,
+    Outcome,
+    Read,
+    Withdraw,
+)
 from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreError, StoreFull, StoreLost, Unavailable
 from leaseway_server.core.queue import Queue
@@ -151,6 +163,11 @@ class Engine:
         self._deadlines.dedupe_window = queue.policy.dedupe_window
 
     @property
+    def away(self) -> bool:
+        """Whether its database cannot be reached, as far as is known."""
+        return self._outage.down
+
+    @property
     def deserted(self) -> bool:
         """Whether its database is away for so long that clients had better find another server."""
         return self._outage.lasts(self.clock.now()) > self._patience
@@ -207,7 +224,8 @@ class Engine:
         if self._outage.down or self._suspected:
             await self._ask_for_it(now)
         if self._outage.down:
-            self._wait_for_it(now)
+            if self._lost is None:
+                self._wait_for_it(now)
             return
         if self._blocked_until and now >= self._blocked_until:
             self._unblock()
@@ -437,15 +455,22 @@ class Engine:
 
     def _wait_for_it(self, now: int) -> None:
         """What needs no database goes on. While a turn is in doubt, that is nothing: claims may be in it."""
-        refused = Failed(Unavailable(NOT_THERE))
+        refused, in_doubt = Failed(Unavailable(NOT_THERE)), self._outage.doubt is not None
         said, self._waiting = self._waiting, []
-        self._refuse(said, refused)
+        for each in said:
+            if isinstance(each.command, Withdraw) and not in_doubt:
+                self._end_claims(self._dispatch.withdraw(each.command.holder, each.command.ask))
+                self._teller.tell(each.answer, Done())
+            else:
+                self._refuse([each], refused)
         self._blocked_until = self._outage.next_at
-        if self._outage.doubt is not None:
-            return
-        for answer in self._dispatch.end(now):
+        if not in_doubt:
+            self._end_claims(self._dispatch.end(now))
+            self._end_brief_claims(refused)
+
+    def _end_claims(self, answers: Sequence[Answer]) -> None:
+        for answer in answers:
             self._teller.tell(answer, Empty())
-        self._end_brief_claims(refused)
 
     async def _maintain(self) -> None:
         try:

@@ -208,7 +208,7 @@ class TurnWork:
             case ResumeLeases():
                 return Resumed(tuple(self._resume(command, *lease) for lease in command.leases))
             case Withdraw():
-                self._withdraw(command)
+                self.outcomes += [(each, Empty()) for each in self._dispatch.withdraw(command.holder, command.ask)]
                 return Done()
             case Drop():
                 return self._drop(command.holder, submission)
@@ -267,11 +267,6 @@ class TurnWork:
         if changed.accepted:
             self._resumed.setdefault(command.holder, []).append(item_id)
         return changed
-
-    def _withdraw(self, command: Withdraw) -> None:
-        for ask in self._dispatch.of_holder(command.holder) if command.ask is None else [command.ask]:
-            if ask in self._dispatch:
-                self._hand_out.end(ask)
 
     def _drop(self, holder: int, submission: Submission) -> Done | None:
         for ask in self._dispatch.of_holder(holder):
