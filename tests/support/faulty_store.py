@@ -137,6 +137,11 @@ class FaultyTurn:
         self.next_expiry = turn.next_expiry
         self.oldest_ready = turn.oldest_ready
 
+    @property
+    def paused(self) -> bool | None:
+        """As the turn found it."""
+        return self._turn.paused
+
     async def insert(self, items: Sequence[Item]) -> None:
         """New items, unless one of them is guilty."""
         await self._turn.insert(items)

@@ -105,6 +105,7 @@ class MemoryTurn:
 
     def __init__(self, store: MemoryStore) -> None:
         self.missed: list[str] = []
+        self.paused: bool | None = None
         self._disk = store.disk
         self._clock = store.clock
         self._id_of = store.id_of

@@ -239,6 +239,19 @@ class Dispatch:
             return []
         return [each.ask for each in self._brief.values() if each.lane.cursor == END or not searched]
 
+    def hear_of(self, ids: Iterable[str]) -> None:
+        """These became ready on another server, which did not hand them out."""
+        self.look_again()
+        if any(lane.claims and not lane.criteria.matches_everything for lane in self._lanes.values()):
+            self.owe(ids)
+        else:
+            self.look_from(START, self._idle.values())
+
+    def look_again(self) -> None:
+        """What takes anything has yet to look at all that the store has: it passed by what other servers had locked."""
+        if (lane := self._lanes.get(ANYTHING.shape)) is not None:
+            self.look_from(START, [lane])
+
     def look_anew(self) -> None:
         """All lanes have yet to look at all that the store has, those with the oldest claims first."""
         for lane in self._lanes.values():

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from typing import Final
 
 from leaseway_server.core.commands import (
@@ -34,6 +34,7 @@ from leaseway_server.runtime.epochs import Epochs
 from leaseway_server.runtime.hub import Hub
 from leaseway_server.runtime.leases import Lease, Leases
 from leaseway_server.runtime.looking import Looking, index_members
+from leaseway_server.runtime.neighbours import Neighbours, News
 from leaseway_server.runtime.observer import Gauges, Nobody, Observer
 from leaseway_server.runtime.outage import Doubt, Outage
 from leaseway_server.runtime.submission import Submission, fitting, nobody
@@ -48,6 +49,8 @@ BUSY_TRIES: Final = 6
 """So often a turn is run again that others were in the way of: at once, then after a moment that doubles, by chance."""
 BUSY_SECONDS: Final = 0.002
 NOT_THERE: Final = "the server cannot reach its database at the moment; nothing of this was done"
+ROWS_AT_ONCE: Final = 250
+"""So many rows that others changed are read at a time."""
 PASSES: Final = 5
 """So often the event loop goes round between two slices of a search or a sweep: a request comes in, and its answer goes
 out, over several rounds, and is not to wait for a slice in each."""
@@ -68,6 +71,7 @@ class Engine:
         ping_timeout: int = 10_000,
         on_lost: Callable[[StoreLost], None] = lambda _error: None,
         observer: Observer | None = None,
+        neighbours: Neighbours | None = None,
     ) -> None:
         self.queue = queue
         self.hub = Hub()
@@ -92,6 +96,8 @@ class Engine:
         self._blocked_until = 0
         self._outage = Outage()
         self._suspected = False
+        self._neighbours = neighbours
+        self._met: tuple[frozenset[int], int] | None = None
         self._patience = resume_grace
         self._claims_open = True
         self._stopping = False
@@ -124,8 +130,8 @@ class Engine:
 
     @property
     def workers(self) -> int:
-        """How many sockets of workers are open: those that can be told of losses."""
-        return self._teller.sockets
+        """How many sockets of workers are open, on other servers too: those that can be told of losses."""
+        return self._teller.sockets + (self._neighbours.workers if self._neighbours else 0)
 
     def waiting(self, holder: int) -> list[tuple[Ask, int]]:
         """A socket's waiting claims, oldest first, and how many items each still takes."""
@@ -172,6 +178,22 @@ class Engine:
         """Whether its database is away for so long that clients had better find another server."""
         return self._outage.lasts(self.clock.now()) > self._patience
 
+    def suspect(self) -> None:
+        """The store may be away: the next step sees."""
+        self._suspected = True
+        self._event.set()
+
+    def meet(self, alive: frozenset[int], newest: int) -> None:
+        """These are the other servers that are alive, and the latest epoch that ever began."""
+        self._met = alive, newest
+        self._event.set()
+
+    def hint(self, server: int, what: str) -> None:
+        """Another server hints at something of this queue."""
+        if self._neighbours is not None:
+            self._neighbours.hint(server, what)
+            self._event.set()
+
     def check_store(self) -> None:
         """Looks whether the store is still where it was; call it each second."""
         if self._lost is not None or self._outage.down:
@@ -179,8 +201,7 @@ class Engine:
         try:
             self._store.check()
         except StoreAway:
-            self._suspected = True  # A turn may be under way, which will see it; else the next step does.
-            self._event.set()
+            self.suspect()  # A turn may be under way, which will see it.
         except StoreLost as lost:
             self._lose(lost)
 
@@ -193,6 +214,11 @@ class Engine:
     async def start(self) -> None:
         """Reads the leases; call it once before `run` or `step`."""
         await index_members(self._store, self.queue.match, self.queue.name)
+        if self._neighbours is not None and self._met is not None:
+            self.epochs.begin_among(*self._met)
+            self._neighbours.meet(self._met[0], self.clock.now())
+            await self._neighbours.begin(self.clock.now())
+            self._met = None
         await self._read_all()
 
     async def _read_all(self) -> None:
@@ -221,6 +247,7 @@ class Engine:
         now = self.clock.now()
         self._deadlines.look(now)
         self._event.clear()
+        self._regroup(now)
         if self._outage.down or self._suspected:
             await self._ask_for_it(now)
         if self._outage.down:
@@ -229,6 +256,7 @@ class Engine:
             return
         if self._blocked_until and now >= self._blocked_until:
             self._unblock()
+        await self._look_around(now)
         submissions = self._take()
         sweeps = self._sweeps(now, submissions)
         if submissions or sweeps != Sweeps() or self._searching:
@@ -255,6 +283,9 @@ class Engine:
         return self._claims_open and not self.paused and not self._blocked_until and self._dispatch.searching
 
     def _next_deadline(self) -> int:
+        now = self.clock.now()
+        if not self._outage.down and self._neighbours and self._neighbours.is_due(now, watched=self._watched):
+            return now
         return self._deadlines.next(self._blocked_until, self.tally.ended)
 
     def _take(self) -> list[Submission]:
@@ -335,6 +366,8 @@ class Engine:
         self._deadlines.include(changes)
         for each in work.unfinished:
             self.submit(each.command, each.answer)
+        if self._neighbours is not None and (changes or work.rows.gone()):
+            self._neighbours.turned()
         self._teller.committed(work, changes)
         self._teller.tell(self._observer.changed, changes)
 
@@ -390,6 +423,61 @@ class Engine:
     def _unblock(self) -> None:
         self._blocked_until = 0
         self._waiting[:0], self._kept = self._kept, []
+
+    # ── Among other servers ──
+
+    @property
+    def _watched(self) -> bool:
+        """Whether anybody here would hear at once of what others do."""
+        return bool(len(self.hub) or len(self._dispatch))
+
+    def _regroup(self, now: int) -> None:
+        """Servers went or came."""
+        if self._met is None or self._neighbours is None:
+            return
+        (alive, newest), self._met = self._met, None
+        self._neighbours.meet(alive, now)
+        if self.epochs.look(alive, newest, now, self._patience):
+            self._leases.regroup()
+            self._suspected = True  # What those held that went is read, and looked after from now on.
+
+    async def _look_around(self, now: int) -> None:
+        """Takes in what others did, and shows them how it is here."""
+        if self._neighbours is None or not self._neighbours.is_due(now, watched=self._watched):
+            return
+        try:
+            await self._neighbours.show(self._teller.sockets, watched=self._watched, now=now)
+            news = await self._neighbours.look(now)
+            await self._take_in(news, self._neighbours)
+        except (StoreAway, StoreBusy, StoreFull):
+            self._suspected = True
+
+    async def _take_in(self, news: News, neighbours: Neighbours) -> None:
+        await self._show_changed([*self.hub.wanted(news.changed), *self._leases.among(news.changed)], neighbours)
+        neighbours.took(news)
+        self.tally.recount(news.counts)
+        if news.paused != self.paused:
+            self.paused = news.paused
+            self._dispatch.look_anew()
+        if news.gap:
+            self._dispatch.look_anew()
+            self.hub.lose_track()
+            self._suspected = True
+        if news.ready:
+            self._dispatch.hear_of(news.ready)
+        elif neighbours.any:
+            self._dispatch.look_again()
+
+    async def _show_changed(self, ids: Sequence[str], neighbours: Neighbours) -> None:
+        """Reads these rows, and tells of them as of a turn of this server."""
+        left = iter(dict.fromkeys(ids))
+        while some := list(islice(left, ROWS_AT_ONCE)):
+            rows = await neighbours.shared.rows(some)
+            for item_id in some:
+                if (lease := self._leases.get(item_id)) is not None:
+                    self._teller.tell_of_loss(item_id, lease, rows.get(item_id))
+                    self._leases.correct(item_id, rows.get(item_id))
+            self._teller.show(rows.values(), [item_id for item_id in some if item_id not in rows], self.clock.now())
 
     # ── While the database is away ──
 

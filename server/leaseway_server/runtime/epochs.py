@@ -26,6 +26,7 @@ class Epochs:
         self._gone: dict[int, tuple[int, int]] = {}
         """Those that went while this server ran: when that was seen, and until when their workers may resume."""
         self._last_gone = self._first
+        self._among = False
 
     def holder(self, number: int) -> int:
         """The number of this start's socket `number`."""
@@ -49,11 +50,19 @@ class Epochs:
 
         So has one over HTTP that was there before the first of the servers started.
         """
+        epoch = item.holder >> BITS
         if item.ending == "parted":
             seen_at, grace_until = self._last_gone
+        elif not epoch and self._among:
+            return 0
         else:
-            seen_at, grace_until = self._gone.get(item.holder >> BITS, self._first)
+            seen_at, grace_until = self._gone.get(epoch, self._first)
         return grace_until if item.started_at < seen_at else 0
+
+    def begin_among(self, alive: Collection[int], newest: int) -> None:
+        """These others were alive when this one began: what is no socket's goes on as it was."""
+        self.alive, self._newest = frozenset(alive), max(self._newest, newest)
+        self._among = bool(alive)
 
     def look(self, alive: Collection[int], newest: int, now: int, grace: int) -> bool:
         """These other servers are alive now, and `newest` is the latest epoch that ever began. Gives whether they

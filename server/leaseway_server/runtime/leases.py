@@ -61,6 +61,14 @@ class Leases:
         """What a socket holds, by id; at most so many."""
         return [(item_id, self._leases[item_id]) for item_id in self.of_holder(holder, most)]
 
+    def get(self, item_id: str) -> Lease | None:
+        """An item's lease, where it is known here."""
+        return self._leases.get(item_id)
+
+    def among(self, ids: Iterable[str]) -> list[str]:
+        """Those of these items whose lease is known here."""
+        return [item_id for item_id in ids if item_id in self._leases]
+
     def end_of(self, item_id: str) -> tuple[int, bool]:
         """When an item's lease is taken away where nothing is done for it (0: it is not leased here), and whether it is
         of a socket whose server is gone."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from leaseway_server.core.model import Status
 from leaseway_server.runtime.tally import MINUTE_MS, Minute
-from leaseway_server.store.shared import RATES, SharedQueue, Turned
+from leaseway_server.store.shared import RATES, SharedQueue
 
 LOOK_MS: Final = 1_000
 """Without a hint, others are looked at so often."""
@@ -34,6 +34,8 @@ class News:
     counts: dict[Status, int] = field(default_factory=dict)
     paused: bool = False
     gap: bool = False
+    seen: dict[int, int] = field(default_factory=dict)
+    """The last turn of each server, once all of this is taken in."""
 
 
 class Neighbours:
@@ -93,15 +95,15 @@ class Neighbours:
 
     # ── To look, and to be seen ──
 
-    def is_due(self, now: int) -> bool:
-        """Whether to look now."""
-        return self._hinted or now >= self._look_at
+    def is_due(self, now: int, *, watched: bool) -> bool:
+        """Whether to look now. `watched`: somebody here watches or waits."""
+        return self._hinted or now >= self._look_at or (watched and not self._shown[1])
 
     async def look(self, now: int) -> News:
         """What is new since the last time."""
         self._hinted, self._look_at = False, now + LOOK_MS
         news = News(paused=await self.shared.paused())
-        shares = [share for share in await self.shared.shares(_minute(now))]
+        shares = await self.shared.shares(_minute(now))
         for share in shares:
             for status, number in share.counts.items():
                 news.counts[status] = news.counts.get(status, 0) + number
@@ -109,21 +111,25 @@ class Neighbours:
         self.workers = sum(share.workers for share in others)
         self.rates = _summed(_minute(now), [share.rates for share in shares if share.server != self._epoch])
         self._watching = {share.server for share in others if share.watched}
-        behind = {share.server: share.turn for share in shares if share.server not in (0, self._epoch)}
-        behind = {server: turn for server, turn in behind.items() if turn > self._seen.get(server, 0)}
-        if behind:
-            self._read(await self.shared.changes({server: self._seen.get(server, 0) for server in behind}), news)
-            news.gap = any(self._seen.get(server, 0) < turn for server, turn in behind.items())
-            self._seen |= {server: max(turn, self._seen.get(server, 0)) for server, turn in behind.items()}
+        last = {share.server: share.turn for share in shares if share.server not in (0, self._epoch)}
+        await self._read(last, news)
         return news
 
-    def _read(self, turns: Sequence[Turned], news: News) -> None:
-        """Takes in turns as far as there is none missing between them."""
-        for each in turns:
-            if each.turn == self._seen.get(each.server, 0) + 1:
-                self._seen[each.server] = each.turn
+    def took(self, news: News) -> None:
+        """All of it was taken in."""
+        self._seen |= news.seen
+
+    async def _read(self, last: dict[int, int], news: News) -> None:
+        """Reads the turns up to the `last` of each server, and sees whether any is missing between."""
+        behind = {server: seen for server, turn in last.items() if (seen := self._seen.get(server, 0)) < turn}
+        for each in await self.shared.changes(behind) if behind else ():
+            news.gap |= each.turn != news.seen.get(each.server, behind[each.server]) + 1
+            news.seen[each.server] = each.turn
             news.changed.update(dict.fromkeys(each.changed))
             news.ready.update(dict.fromkeys(each.ready))
+        for server in behind:
+            news.gap |= news.seen.get(server, 0) < last[server]
+            news.seen[server] = max(news.seen.get(server, 0), last[server])
 
     async def show(self, workers: int, *, watched: bool, now: int) -> None:
         """Shows others how it is here, where that is news; that somebody waits, at once."""

@@ -5,7 +5,6 @@ Whoever says nothing for some seconds is gone; whoever speaks again is back. Wha
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -66,9 +65,9 @@ class Peers:
             _log.warning("the others were not told of the stop", extra={"event": "peers.untold", "fault": str(fault)})
 
     async def _beat(self) -> Roll:
-        began = time.monotonic()
+        began = self._clock.now()
         roll = await self._registry.beat()
-        self._clock.agree(roll.now, int((time.monotonic() - began) * 1000))
+        self._clock.agree(roll.now, self._clock.now() - began)
         return roll
 
     def _meet(self, roll: Roll) -> None:

@@ -1,7 +1,7 @@
 """What is told once a turn is committed: answers, losses, and what changed to those who watch. Nothing before that."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeAlias, TypeVarTuple
 
 from leaseway_server.core.lifecycle import loss, loss_since
@@ -58,6 +58,11 @@ class Teller:
                 continue
             if (reason := loss(before, after)) and not rows.given_back(before):
                 self.tell(self._on_loss[before.holder], after.id, reason)
+
+    def show(self, items: Collection[Item], gone: Iterable[str], now: int) -> None:
+        """Other servers changed these, and removed those: who watches is told."""
+        self.tell(self._hub.publish, items, now)
+        self.tell(self._hub.end, gone)
 
     def hears(self, holder: int) -> bool:
         """Whether this socket is told of losses."""

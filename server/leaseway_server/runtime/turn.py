@@ -127,12 +127,15 @@ class TurnWork:
         """Does all of it but the commit. An exception leaves nothing done, once the transaction is rolled back."""
         owed = self._dispatch.take_owed() if dispatching and not self.paused else []
         await self._load(submissions, sweeps, owed)
+        self._hear_of_pause()
         for submission in submissions:
             self._do(submission)
         await self._sweep(sweeps)
         if dispatching and not self.paused:
             await self._hand_out.run(owed)
-        elif self.paused or not claims_open:  # Claims that do not wait must not hold up what was said behind them.
+        else:
+            self._dispatch.owe(owed)
+        if self.paused or not claims_open:  # Claims that do not wait must not hold up what was said behind them.
             for ask in self._dispatch.unanswered(searched=False):
                 self._hand_out.end(ask)
         await self.rows.save_attempts()
@@ -180,6 +183,15 @@ class TurnWork:
         self._dropped[holder] = self._leases.of_holder(holder, room)
         self.presumed.update(self._dropped[holder])
         return self._dropped[holder]
+
+    def _hear_of_pause(self) -> None:
+        """Another server may have paused the queue, or ended the pause."""
+        paused = self._turn.paused
+        if paused is None or paused == self.paused:
+            return
+        if not paused:
+            self._dispatch.look_anew()
+        self.paused = self._was_paused = paused
 
     # ── 2. Apply ──
 

@@ -29,6 +29,11 @@ class Turn(Protocol):
         """The turn's time, ms since the epoch, read once all rows are locked."""
         ...
 
+    @property
+    def paused(self) -> bool | None:
+        """Whether the queue is paused, as of `time`; None where nobody but this server may say so."""
+        ...
+
     missed: list[str]
     """The ids of what `take` was to give and did not: another server has it, or just looks at it."""
 
