@@ -194,6 +194,12 @@ class Engine:
             self._neighbours.hint(server, what)
             self._event.set()
 
+    def suspect_hints(self) -> None:
+        """Hints may have been missed."""
+        if self._neighbours is not None:
+            self._neighbours.suspect()
+            self._event.set()
+
     def check_store(self) -> None:
         """Looks whether the store is still where it was; call it each second."""
         if self._lost is not None or self._outage.down:

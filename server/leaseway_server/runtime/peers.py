@@ -31,6 +31,7 @@ class Peers:
         self._clock = clock
         self._engines = engines
         self._alive: frozenset[int] = frozenset()
+        self._newest = 0
         self._beats = 0
 
     async def join(self) -> None:
@@ -43,6 +44,10 @@ class Peers:
             await asyncio.sleep(JOIN_SECONDS)
             roll = await self._beat()
         self._meet(roll)
+
+    def introduce(self, engine: Engine) -> None:
+        """It learns who is there, from the first on."""
+        engine.meet(self._alive, self._newest)
 
     async def run(self) -> None:
         """Says so each second until it is cancelled."""
@@ -75,6 +80,6 @@ class Peers:
         if alive != self._alive:
             said = {"event": "peers.changed", "servers": len(alive) + 1, "gone": sorted(self._alive - alive)}
             _log.info("the servers that share the store are others now", extra=said)
-        self._alive = alive
+        self._alive, self._newest = alive, roll.newest
         for engine in self._engines():
-            engine.meet(alive, roll.newest)
+            self.introduce(engine)

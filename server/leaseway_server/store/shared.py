@@ -128,3 +128,14 @@ class Hints(Protocol):
     async def send(self, hints: Collection[str]) -> None:
         """Tells all servers that listen, this one too."""
         ...
+
+
+class Sharing(Protocol):
+    """All that the servers of one store share beside its items."""
+
+    registry: Registry
+    hints: Hints
+
+    def queue(self, name: str) -> SharedQueue:
+        """One queue, once its store was opened."""
+        ...

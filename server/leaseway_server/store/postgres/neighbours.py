@@ -1,4 +1,4 @@
-"""What servers tell each other through a database: who is alive, and what each did to a queue. See `store/shared.py`."""
+"""What servers tell each other through a database: who is alive, what each did to a queue; see `store/shared.py`."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
