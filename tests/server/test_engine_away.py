@@ -1,6 +1,6 @@
 """What the engine does while others are in its way or its database is away: nothing is lost, nothing is done twice."""
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -21,6 +21,7 @@ from leaseway_server.core.errors import StoreLost
 from leaseway_server.core.events import Cancel, Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime.engine import BUSY_TRIES, RETRY_MS
+from leaseway_server.runtime.epochs import BITS
 from leaseway_server.runtime.outage import MOST_MS
 from support.bench import GRACE, Bench, claim, refused
 from support.faulty_store import Fault
@@ -240,6 +241,15 @@ async def test_a_store_that_is_lost_when_it_comes_back_is_lost(
 # ── What others did meanwhile ───────────────────────────────────────────────────────────────────────────────────────
 
 
+NEXT: Final = -1
+"""In place of a holder: a socket of a server that started after this one."""
+
+
+def bench_holder(bench: Bench) -> int:
+    """A socket of the server that started next."""
+    return (bench.engine.epochs.own + 1) << BITS | 1
+
+
 class Elsewhere:
     """Another server that changes rows behind the engine's back, in a turn of the same store."""
 
@@ -252,6 +262,8 @@ class Elsewhere:
             before = (await turn.load([item_id]))[item_id]
             after = before.copy()
             after.rev += 1
+            if values.get("holder") == NEXT:
+                values["holder"] = bench_holder(self._bench)
             for name, value in values.items():
                 setattr(after, name, value)
             await turn.save([(before, after)])
@@ -271,8 +283,8 @@ async def come_back(bench: Bench) -> None:
     [
         ({"status": "cancelled", "holder": 0, "lease_until": 0}, "cancelled"),
         ({"status": "pending", "ending": "lost", "holder": 0, "lease_until": 0}, "lapsed"),
-        ({"holder": 9 << 32 | 1}, "resumed"),
-        ({"holder": 9 << 32 | 1, "attempts": 2}, "lapsed"),
+        ({"holder": NEXT}, "resumed"),
+        ({"holder": NEXT, "attempts": 2}, "lapsed"),
         ({"status": "finished", "ending": "finished", "holder": 0, "lease_until": 0}, None),
     ],
 )
@@ -326,7 +338,7 @@ async def test_a_socket_that_is_gone_drops_nothing_that_was_resumed_elsewhere(be
     holder = bench.engine.new_holder()
     items = [await bench.claimed(holder) for _ in range(3)]
     for item in items:
-        await Elsewhere(bench).change(item.id, holder=9 << 32 | 1)
+        await Elsewhere(bench).change(item.id, holder=NEXT)
     assert await bench.do(Drop(holder)) == [Done()]
     for item in items:
         assert (await bench.read(item.id)).status == "processing"

@@ -26,10 +26,10 @@ class Served:
     work: RawSocket
     monitor: RawSocket
 
-    def take_away(self) -> None:
+    async def take_away(self) -> None:
         """The database is away, and an engine that has nothing to do notices."""
         self.faults.away = True
-        self.refresh()
+        await self.refresh()
 
     async def give_back(self) -> None:
         """It is there again, and the engine has noticed."""
@@ -38,10 +38,10 @@ class Served:
             self.clock.advance(100)
             await self.http.get("/_ready")
 
-    def refresh(self) -> None:
+    async def refresh(self) -> None:
         """What the server does each second."""
         assert self.server.running.site is not None
-        self.server.running.site.refresh()
+        await self.server.running.site.refresh()
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def served(tmp_path: Path, quiet: None) -> AsyncIterator[Served]:
 @pytest.mark.protocol("5.52")
 async def test_it_is_not_ready_says_so_and_comes_back_by_itself(served: Served) -> None:
     assert (await served.http.get("/_ready")).status_code == 200
-    served.take_away()
+    await served.take_away()
     refused = await served.http.post("/demo/items", json={"item": 1})
     assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
     assert "cannot reach its database at the moment; nothing of this was done" in refused.text
@@ -85,7 +85,7 @@ async def test_sockets_are_kept_and_so_is_what_they_hold(served: Served) -> None
     assert (await served.work.ask({"claim": {}}))["id"] == item_id
     served.monitor.say({"subscribe": [item_id]})
     assert (await served.monitor.hear())["status"] == "processing"
-    served.take_away()
+    await served.take_away()
     assert (await served.work.ask({"result": {"id": item_id, "value": 1}}))["code"] == "unavailable"
     assert (await served.monitor.ask({"post": {"item": 1}}))["code"] == "unavailable"
     await served.give_back()
@@ -95,13 +95,13 @@ async def test_sockets_are_kept_and_so_is_what_they_hold(served: Served) -> None
 
 @pytest.mark.protocol("6.6")
 async def test_past_the_grace_sockets_are_sent_to_other_servers(served: Served) -> None:
-    served.take_away()
+    await served.take_away()
     assert (await served.work.ask({"claim": {}}))["code"] == "unavailable"
     served.clock.advance(GRACE)
-    served.refresh()
+    await served.refresh()
     assert (await served.work.ask({"claim": {}}))["code"] == "unavailable", "until then it may come back"
     served.clock.advance(1)
-    served.refresh()
+    await served.refresh()
     assert [await served.work.closed(), await served.monitor.closed()] == [1013, 1013]
     async with raw_socket(f"{served.server.ws_url}/demo/work") as late:
         assert await late.closed() == 1013

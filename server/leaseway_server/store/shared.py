@@ -73,8 +73,10 @@ class Turned:
 class SharedQueue(Protocol):
     """One queue, as other servers see and show it."""
 
-    number: int
-    """The queue's, the same for all servers."""
+    @property
+    def number(self) -> int:
+        """The queue's, the same for all servers."""
+        ...
 
     def announce(self, on: bool) -> None:
         """From the next turn on, turns say what they changed, or do not: there is nobody to tell."""
