@@ -461,8 +461,9 @@ class Engine:
     async def _take_in(self, news: News, neighbours: Neighbours) -> None:
         await self._show_changed([*self.hub.wanted(news.changed), *self._leases.among(news.changed)], neighbours)
         neighbours.took(news)
-        self.tally.recount(news.counts)
-        if news.paused != self.paused:
+        if news.counts:
+            self.tally.recount(news.counts)
+        if news.paused is not None and news.paused != self.paused:
             self.paused = news.paused
             self._dispatch.look_anew()
         if news.gap:
@@ -471,7 +472,7 @@ class Engine:
             self._suspected = True
         if news.ready:
             self._dispatch.hear_of(news.ready)
-        elif neighbours.any:
+        elif neighbours.any and news.counts:  # Each second.
             self._dispatch.look_again()
 
     async def _show_changed(self, ids: Sequence[str], neighbours: Neighbours) -> None:

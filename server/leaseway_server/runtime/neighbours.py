@@ -32,7 +32,9 @@ class News:
     changed: dict[str, None] = field(default_factory=dict)
     ready: dict[str, None] = field(default_factory=dict)
     counts: dict[Status, int] = field(default_factory=dict)
-    paused: bool = False
+    """How many items there are on all servers; empty where that was not looked at."""
+    paused: bool | None = None
+    """Whether the queue is paused; None where that was not looked at."""
     gap: bool = False
     seen: dict[int, int] = field(default_factory=dict)
     """The last turn of each server, once all of this is taken in."""
@@ -74,7 +76,8 @@ class Neighbours:
 
     async def begin(self, now: int) -> None:
         """Before the first turn: what was done until here is no news."""
-        self._seen = {share.server: share.turn for share in await self.shared.shares(_minute(now))}
+        _, shares = await self.shared.look(_minute(now))
+        self._seen = {share.server: share.turn for share in shares}
 
     # ── Hints ──
 
@@ -100,10 +103,19 @@ class Neighbours:
         return self._hinted or now >= self._look_at or (watched and not self._shown[1])
 
     async def look(self, now: int) -> News:
-        """What is new since the last time."""
-        self._hinted, self._look_at = False, now + LOOK_MS
-        news = News(paused=await self.shared.paused())
-        shares = await self.shared.shares(_minute(now))
+        """What is new since the last time: after a hint only what was done, each second also how it stands."""
+        hinted, self._hinted = self._hinted, False
+        news = News()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_MS
+            await self._read(await self._read_shares(now, news), news)
+        elif hinted:
+            await self._read({server: self._seen.get(server, 0) for server in self._alive}, news)
+        return news
+
+    async def _read_shares(self, now: int, news: News) -> dict[int, int]:
+        """How it stands. Gives the last turn of each other server."""
+        news.paused, shares = await self.shared.look(_minute(now))
         for share in shares:
             for status, number in share.counts.items():
                 news.counts[status] = news.counts.get(status, 0) + number
@@ -111,9 +123,7 @@ class Neighbours:
         self.workers = sum(share.workers for share in others)
         self.rates = _summed(_minute(now), [share.rates for share in shares if share.server != self._epoch])
         self._watching = {share.server for share in others if share.watched}
-        last = {share.server: share.turn for share in shares if share.server not in (0, self._epoch)}
-        await self._read(last, news)
-        return news
+        return {share.server: share.turn for share in shares if share.server not in (0, self._epoch)}
 
     def took(self, news: News) -> None:
         """All of it was taken in."""
@@ -121,15 +131,17 @@ class Neighbours:
 
     async def _read(self, last: dict[int, int], news: News) -> None:
         """Reads the turns up to the `last` of each server, and sees whether any is missing between."""
-        behind = {server: seen for server, turn in last.items() if (seen := self._seen.get(server, 0)) < turn}
+        known = {server: self._seen.get(server, 0) for server in last}
+        behind = {server: seen for server, seen in known.items() if seen < last[server] or server in self._alive}
         for each in await self.shared.changes(behind) if behind else ():
             news.gap |= each.turn != news.seen.get(each.server, behind[each.server]) + 1
             news.seen[each.server] = each.turn
             news.changed.update(dict.fromkeys(each.changed))
             news.ready.update(dict.fromkeys(each.ready))
-        for server in behind:
-            news.gap |= news.seen.get(server, 0) < last[server]
-            news.seen[server] = max(news.seen.get(server, 0), last[server])
+        for server, seen in behind.items():
+            read = news.seen.get(server, seen)
+            news.gap |= read < last[server]
+            news.seen[server] = max(read, last[server])
 
     async def show(self, workers: int, *, watched: bool, now: int) -> None:
         """Shows others how it is here, where that is news; that somebody waits, at once."""

@@ -71,7 +71,7 @@ class Turned:
 
 
 class SharedQueue(Protocol):
-    """One queue, as other servers see and show it."""
+    """One queue, as other servers see and show it. It is asked between the turns, by who runs those."""
 
     @property
     def number(self) -> int:
@@ -82,12 +82,11 @@ class SharedQueue(Protocol):
         """From the next turn on, turns say what they changed, or do not: there is nobody to tell."""
         ...
 
-    async def paused(self) -> bool:
-        """Whether the queue is paused, whoever said so."""
-        ...
+    async def look(self, minute: int) -> tuple[bool, list[Share]]:
+        """Whether the queue is paused, whoever said so; and the shares of all servers that ever were, this one's too.
 
-    async def shares(self, minute: int) -> list[Share]:
-        """Those of all servers that ever were, this one too; `minute` began at that time (ms since the epoch)."""
+        `minute` began at that time, ms since the epoch.
+        """
         ...
 
     async def changes(self, seen: Mapping[int, int]) -> list[Turned]:

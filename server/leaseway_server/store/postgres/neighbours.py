@@ -63,51 +63,46 @@ class PostgresSharedQueue:
         self._epoch = store.epoch
         self._ids: IdPermutation = store.ids
         self._marks: Marks = store.marks
-        self.paused = store.paused
+        self._ask = store.ask
 
     def announce(self, on: bool) -> None:
         """From the next turn on, turns say what they changed, or do not."""
         self._marks.announce = on
 
-    async def shares(self, minute: int) -> list[Share]:
-        """Those of all servers."""
-        async with self._database.transaction(readonly=True) as connection:
-            rows = await connection.fetch(SQL["shares"], self.number, minute)
-        return [_share(*row) for row in rows]
+    async def look(self, minute: int) -> tuple[bool, list[Share]]:
+        """How it stands with all servers."""
+        rows = await self._ask(SQL["shares"], self.number, minute)
+        return any(row[0] for row in rows), [_share(*row[1:]) for row in rows]
 
     async def changes(self, seen: Mapping[int, int]) -> list[Turned]:
         """The turns that were not seen."""
-        async with self._database.transaction(readonly=True) as connection:
-            rows = await connection.fetch(SQL["changes"], self.number, list(seen), list(seen.values()))
-        id_of = self._ids.id_of
-        return [
-            Turned(server, turn, list(map(id_of, seqs)), list(map(id_of, ready))) for server, turn, seqs, ready in rows
-        ]
+        rows = await self._ask(SQL["changes"], self.number, list(seen), list(seen.values()))
+        return [Turned(server, turn, self._named(seqs), self._named(ready)) for server, turn, seqs, ready in rows]
+
+    def _named(self, seqs: Sequence[int]) -> list[str]:
+        return [self._ids.id_of(seq) for seq in seqs]
 
     async def rows(self, ids: Collection[str]) -> dict[str, Item]:
         """The items, finished ones with their results."""
         seqs = [seq for seq in map(self._ids.seq_of, ids) if seq is not None]
-        async with self._database.transaction(readonly=True) as connection:
-            items = [item_of(self._ids, row) for row in await connection.fetch(SQL["rows"], self.number, seqs)]
-            finished = {item.seq: item for item in items if item.status == "finished"}
-            results = await connection.fetch(QUEUE_SQL["results"], self.number, list(finished)) if finished else ()
+        items = [item_of(self._ids, row) for row in await self._ask(SQL["rows"], self.number, seqs)]
+        finished = {item.seq: item for item in items if item.status == "finished"}
+        results = await self._ask(QUEUE_SQL["results"], self.number, list(finished)) if finished else ()
         for seq, result in results:
             finished[seq].result = result
         return {item.id: item for item in items}
 
     async def show(self, workers: int, *, watched: bool) -> None:
         """So it is here."""
-        async with self._database.transaction() as connection:
-            await connection.execute(SQL["show"], self.number, self._epoch, workers, watched)
+        await self._ask(SQL["show"], self.number, self._epoch, workers, watched)
 
     async def count(self, minutes: Mapping[int, Sequence[int]]) -> None:
         """So it was in these minutes here."""
         columns = zip(*minutes.values(), strict=True)
-        async with self._database.transaction() as connection:
-            await connection.execute(SQL["count_rates"], self.number, self._epoch, list(minutes), *map(list, columns))
+        await self._ask(SQL["count_rates"], self.number, self._epoch, list(minutes), *map(list, columns))
 
     async def rates(self, since: int) -> dict[int, Sequence[int]]:
-        """So it was since then elsewhere."""
+        """So it was since then elsewhere, and before this start."""
         async with self._database.transaction(readonly=True) as connection:
             rows = await connection.fetch(SQL["rates"], self.number, self._epoch, since)
         return {minute: counts for minute, *counts in rows}

@@ -28,7 +28,7 @@ DELETE FROM leaseway.activity
 WHERE minute < floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint - $1;
 
 -- name: shares
-SELECT share.server, turn, workers, watched, share.pending, share.processing, share.finished, share.failed, share.dead,
+SELECT (SELECT paused FROM leaseway.queue WHERE id = $1) AS paused, share.server, turn, workers, watched, share.pending, share.processing, share.finished, share.failed, share.dead,
     share.cancelled, share.expired, coalesce(activity.posted, 0), coalesce(activity.claimed, 0),
     coalesce(activity.finished, 0), coalesce(activity.failed, 0), coalesce(activity.dead, 0),
     coalesce(activity.requeued, 0)
