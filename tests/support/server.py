@@ -70,23 +70,25 @@ async def running_server(
     users: Mapping[str, Sequence[Right]] | None = None,
     clock: Clock | None = None,
     port: int = 0,
+    store: str = "",
 ) -> AsyncIterator[TestServer]:
     """Serves `toml` (None: the open queue `demo`) with its data in `folder`; each user gets a token of its name.
 
     Start it again on the same folder, and on its `port`, for a restart. `users` maps names to the rights that their
-    tokens are narrowed to (none: not narrowed).
+    tokens are narrowed to (none: not narrowed). `store` is a database in place of the folder, which several may share.
     """
     config_file = folder / "leaseway.toml"
-    server = f'[server]\nlisten = "127.0.0.1:{port}"\nstore = "sqlite:{folder / "data"}"\n'
+    place = store or f"sqlite:{folder / 'data'}"
+    server = f'[server]\nlisten = "127.0.0.1:{port}"\nstore = "{place}"\n'
     text = server + (open_queue() if toml is None else toml)
     if toml is not None and "[server]" in toml:
         text = toml.replace("[server]\n", server, 1)
     config_file.write_text(text)
     config = load_config(config_file)
     tokens = {}
-    async with kind_of(config.server.store).access(make=True) as store:
+    async with kind_of(config.server.store).access(make=True) as access:
         for user, rights in (users or {}).items():
-            tokens[user] = (await store.add(user, None, frozenset(rights) or None, 0, 0))[1]
+            tokens[user] = (await access.add(user, None, frozenset(rights) or None, 0, 0))[1]
     running = Running(config, clock)
     task = asyncio.create_task(running.run())
     started = asyncio.create_task(running.started.wait())
