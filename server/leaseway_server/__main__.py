@@ -24,7 +24,7 @@ from leaseway_server.config import (
 from leaseway_server.core.errors import StoreError
 from leaseway_server.log import configure_logging, listing
 from leaseway_server.runtime.clock import Clock
-from leaseway_server.runtime.engine import Engine
+from leaseway_server.runtime.cluster import Cluster
 from leaseway_server.stores import Stores, kind_of
 from leaseway_server.web.app import create_app
 from leaseway_server.web.http_protocol import HttpProtocol
@@ -102,12 +102,20 @@ class Running:
         self._stopped = False
         self._fault: BaseException | None = None
         self._web: WebServer | None = None
+        self._cluster = Cluster(None, self._clock)
 
     async def run(self) -> int:
         """Serves until `stop` (0), or until a store is lost (1). Raises `StoreRefused` and `OSError` at the start."""
         with _listen(self._config.server.host, self._config.server.port) as listener:
             async with kind_of(self._config.server.store).stores(self._clock.now) as stores:
-                await self._serve(await self._open_site(stores), listener, stores.facts)
+                self._cluster = Cluster(stores.sharing, self._clock)
+                await self._cluster.join()
+                meeting = self._watched(self._cluster.run())
+                try:
+                    await self._serve(await self._open_site(stores), listener, stores.facts)
+                finally:
+                    meeting.cancel()
+                    await self._cluster.leave()
         return 1 if self._fault else 0
 
     def stop(self) -> None:
@@ -153,10 +161,10 @@ class Running:
         queues = {}
         for name, configured in self._config.queues.items():
             meter = TurnMeter()
-            engine = Engine(
+            store = await stores.queue(name)
+            engine = self._cluster.engine(
                 configured.queue,
-                await stores.queue(name),
-                self._clock,
+                store,
                 resume_grace=server.resume_grace,
                 ping_timeout=server.ping_timeout,
                 on_lost=self._stop_at_once,

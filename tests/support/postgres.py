@@ -49,6 +49,7 @@ class Postgres:
     def __init__(self, url: str) -> None:
         self.url: Final = url
         self._template = ""
+        self._shared = ""
 
     def url_of(self, database: str, *, user: str = "", password: str = "") -> str:
         """The URL of one of its databases, for another user if one is named."""
@@ -74,6 +75,13 @@ class Postgres:
                 pass
             self._template = name
         return self._template
+
+    async def shared(self) -> str:
+        """The URL of a database for tests that have a queue of their own."""
+        if not self._shared:
+            self._shared = self.new_name("shared")
+            await self.run(f"CREATE DATABASE {self._shared} TEMPLATE {await self.template()}")
+        return self.url_of(self._shared)
 
     @staticmethod
     def new_name(kind: str) -> str:

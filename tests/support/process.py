@@ -42,25 +42,16 @@ class Ended:
 class ServerProcess:
     """One server, over its restarts. `output` is all that it ever wrote, to standard output and standard error.
 
-    `prefix` is a command to run it under, such as `strace`; `store` where its data is, if that is not a folder of its
-    own; `environment` is added to its own.
+    `prefix` is a command to run it under, such as `strace`; `store` may be the URL of a database.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        toml: str,
-        prefix: Sequence[str] = (),
-        store: str = "",
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, toml: str, prefix: Sequence[str] = (), store: str = "") -> None:
         self.output = b""
         self.base_url = ""
         self._folder = folder
         self._toml = toml
         self._prefix = prefix
         self._store = store or f"sqlite:{self.data}"
-        self._environment = dict(environment or {})
         self._said = asyncio.Event()
         self._spawned_at = 0
         self._process: Process | None = None
@@ -119,7 +110,6 @@ class ServerProcess:
         listen = self.base_url.removeprefix("http://") or "127.0.0.1:0"
         file.write_text(_with_server(self._toml, f'listen = "{listen}"', f'store = "{self._store}"'))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LEASEWAY_")}
-        environment |= self._environment
         command = [*self._prefix, sys.executable, "-m", "leaseway_server", "--config", str(file), "--log", "terminal"]
         self._process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=STDOUT, env=environment)
         self._reading = asyncio.create_task(self._read(self._process))

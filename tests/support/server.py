@@ -71,15 +71,18 @@ async def running_server(
     clock: Clock | None = None,
     port: int = 0,
     store: str = "",
+    listen_url: str = "",
 ) -> AsyncIterator[TestServer]:
     """Serves `toml` (None: the open queue `demo`) with its data in `folder`; each user gets a token of its name.
 
     Start it again on the same folder, and on its `port`, for a restart. `users` maps names to the rights that their
-    tokens are narrowed to (none: not narrowed). `store` is a database in place of the folder, which several may share.
+    tokens are narrowed to (none: not narrowed). `store` may be the URL of a database, `listen_url` as the configuration
+    has it.
     """
     config_file = folder / "leaseway.toml"
-    place = store or f"sqlite:{folder / 'data'}"
-    server = f'[server]\nlisten = "127.0.0.1:{port}"\nstore = "{place}"\n'
+    chosen = store or f"sqlite:{folder / 'data'}"
+    server = f'[server]\nlisten = "127.0.0.1:{port}"\nstore = "{chosen}"\n'
+    server += f'listen_url = "{listen_url}"\n' if listen_url else ""
     text = server + (open_queue() if toml is None else toml)
     if toml is not None and "[server]" in toml:
         text = toml.replace("[server]\n", server, 1)

@@ -68,14 +68,19 @@ class Tally:
     """The counts and the minutes of one queue."""
 
     def __init__(self, counts: Mapping[Status, int]) -> None:
-        self.counts: dict[Status, int] = dict.fromkeys(STATUSES, 0) | dict(counts)
+        self.counts: dict[Status, int] = {}
         """How many items are committed, by status; all statuses are there."""
+        self.recount(counts)
         self._minutes = [Minute(0) for _ in range(MINUTES)]
 
     @property
     def ended(self) -> int:
         """How many items have ended and are still there."""
         return sum(number for status, number in self.counts.items() if status not in OPEN)
+
+    def recount(self, counts: Mapping[Status, int]) -> None:
+        """The store has so many by now."""
+        self.counts = dict.fromkeys(STATUSES, 0) | dict(counts)
 
     def take(self, more: Mapping[Status, int], changes: Changes, now: int) -> None:
         """A turn was committed: `more` is what `count_changes` said of it, `now` its time."""

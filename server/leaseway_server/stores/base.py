@@ -11,6 +11,7 @@ from typing import Protocol
 
 from leaseway_server.store.access import AccessStore
 from leaseway_server.store.base import Store
+from leaseway_server.store.shared import Sharing
 from leaseway_server.store.sqlite.backup import Backup
 
 
@@ -28,6 +29,11 @@ class Stores(Protocol):
 
     async def queue(self, name: str) -> Store:
         """The items of a queue, which is made where it is not there."""
+        ...
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """What is shared with other servers; None where there can be none."""
         ...
 
 

@@ -42,6 +42,11 @@ class SqliteStores:
             _log.critical(store.salvaged, extra={"event": "store.salvaged", "queue": name})
         return store
 
+    @property
+    def sharing(self) -> None:
+        """A file has one server."""
+        return None
+
 
 class SqliteKind:
     """See `Kind`."""

@@ -12,7 +12,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
 from leaseway_server.core.access import Right
-from leaseway_server.core.errors import LimitReached, Refused, Unavailable
+from leaseway_server.core.errors import Deserted, LimitReached, Refused, Unavailable
 from leaseway_server.core.limits import Allowances
 from leaseway_server.core.reports import REPORTS
 from leaseway_server.web import attempts, items, pages, posting, queues, steering, work_requests
@@ -26,7 +26,7 @@ from leaseway_server.web.origin import OriginGuard, check_origin
 from leaseway_server.web.problems import on_http_exception, on_left, on_refused
 from leaseway_server.web.proxied import ProxiedRequests
 from leaseway_server.web.requests import json_response
-from leaseway_server.web.site import Site
+from leaseway_server.web.site import DESERTED, Site
 from leaseway_server.web.socket import Socket
 from leaseway_server.web.tickets import issue_ticket
 from leaseway_server.web.why import explain_item
@@ -45,8 +45,8 @@ async def health(_request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """`GET /_ready`: it takes in work: not stopping, every store can be written, and tokens can be looked up."""
     site: Site = request.app.state.site
-    if not site.ready:
-        raise Unavailable("the server stops, or cannot write or look up tokens at the moment")
+    if site.unready:
+        raise Unavailable(site.unready)
     return json_response({"status": "ready"})
 
 
@@ -75,6 +75,8 @@ class SocketEndpoint:
         """Counts the connection, for its address and its token, for as long as it lasts."""
         check_origin(scope, self._site)
         admitted = await admit(self._site, scope, self._right)
+        if admitted.served.engine.deserted:
+            raise Deserted(DESERTED)
         with ExitStack() as counted:
             for allowances, key in self._counts(admitted):
                 if not allowances.take(key):

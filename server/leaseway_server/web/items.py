@@ -33,6 +33,10 @@ class EndWatcher:
     def end(self, item_id: str) -> None:
         """The item is gone; its end came before that."""
 
+    def lose_track(self) -> None:
+        """The answer need not wait for what may be over: who asked may ask again."""
+        self.ended.set()
+
 
 async def get_item(request: Request) -> Response:
     """`GET /<queue>/items/<id>`, with `waitMs` held until the item has ended."""

@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Protocol
 from leaseway_server.audit import RefusedAccess, audit_tokens
 from leaseway_server.core.access import Caller, Grants, Right, authorize
 from leaseway_server.core.commands import Read
-from leaseway_server.core.errors import Refused, StoreError
+from leaseway_server.core.errors import Deserted, Refused, StoreError
 from leaseway_server.core.limits import Allowances, FailedAttempts, ServerLimits
 from leaseway_server.core.queue import Queue
 from leaseway_server.log import LimitedEvent
@@ -23,6 +23,7 @@ from leaseway_server.web.meters import Door, Talk, Traffic, TurnMeter
 _log = logging.getLogger(__name__)
 
 RESTART: Final = 1012
+DESERTED: Final = "the server cannot reach its database; another may"
 DRAIN_SECONDS: Final = 3.0
 """So long a planned stop waits for what is under way on the sockets."""
 
@@ -133,10 +134,17 @@ class Site:
         return any(grants.open_rights() for grants in self.grants.values())
 
     @property
-    def ready(self) -> bool:
-        """Whether work can be taken in: nothing is stopping, every store can be written, tokens can be looked up."""
-        writable = all(served.engine.writable for served in self.queues.values())
-        return writable and self.tokens.current and not self.stopping.is_set()
+    def unready(self) -> str:
+        """Why no work can be taken in; "" where nothing is stopping, every store can be written, and tokens can be
+        looked up."""
+        if self.stopping.is_set():
+            return "the server stops"
+        engines = [served.engine for served in self.queues.values()]
+        if any(engine.away for engine in engines):
+            return "the server cannot reach its database at the moment"
+        if not all(engine.writable for engine in engines):
+            return "the server cannot write at the moment"
+        return "" if self.tokens.current else "the server cannot look up tokens at the moment"
 
     def reconfigure(
         self,
@@ -173,6 +181,8 @@ class Site:
         for served in self.queues.values():
             for socket in list(served.sockets):
                 self._look_after(served, socket)
+                if served.engine.deserted:
+                    socket.expel(Deserted.close, DESERTED)
 
     async def _refresh_tokens(self) -> None:
         """Tells what is new about their store: each change once."""

@@ -108,7 +108,8 @@ WITH told AS MATERIALIZED (
     JOIN leaseway.item ON item.queue = $1 AND item.seq = told.seq AND item.rev = told.rev
     WHERE fetched_at = 0 FOR UPDATE OF item SKIP LOCKED
 )
-UPDATE leaseway.item AS item SET fetched_at = $4 FROM told WHERE item.queue = $1 AND item.seq = told.seq;
+UPDATE leaseway.item AS item SET fetched_at = $4 FROM told WHERE item.queue = $1 AND item.seq = told.seq
+RETURNING item.seq;
 
 -- name: lock_keys
 -- Who posts a key waits for who is about to post the same; $1 are locks of keys, in order, $2 is the queue's own.

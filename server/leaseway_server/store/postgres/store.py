@@ -21,7 +21,7 @@ from leaseway_server.store.postgres.looking import PostgresLooking
 from leaseway_server.store.postgres.rematch import matched, rematch
 from leaseway_server.store.postgres.servers import GONE_MS
 from leaseway_server.store.postgres.statements import SQL
-from leaseway_server.store.postgres.turn import STATUSES, Marks, PostgresTurn
+from leaseway_server.store.postgres.turn import STATUSES, Marks, PostgresTurn, Row
 
 CHANGES_MS: Final = 60_000
 """So long a turn's changes may be read by other servers; whoever comes later compares what it watches."""
@@ -77,6 +77,11 @@ class PostgresStore:
                 yield connection
             finally:
                 await _roll_back(connection)
+
+    async def ask(self, statement: str, *arguments: object) -> list[Row]:
+        """Runs one statement by the connection of the turns, between two of them: a transaction of its own."""
+        with postgres_errors():
+            return await (await self._connected()).fetch(statement, *arguments)
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():

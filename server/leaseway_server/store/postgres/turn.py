@@ -75,18 +75,24 @@ class PostgresTurn:
         self._ids = ids
         self._marks = marks
         self._time_of = time_of
+        self._loaded: dict[str, Item] = {}
+        self._told: list[tuple[str, int]] = []
         self._picked: dict[int, Row] = {}
         self._written = _Written()
 
     async def load(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist."""
         seqs = [seq for seq in map(self._ids.seq_of, ids) if seq is not None]
-        return {item.id: item for item in await self._items("load", seqs)} if seqs else {}
+        self._loaded = {item.id: item for item in await self._items("load", seqs)} if seqs else {}
+        return dict(self._loaded)
 
     async def time(self) -> int:
         """The database's time, by its clock."""
         [(now, self.paused)] = await self._fetch(SQL["time"], self._queue)
-        return self._time_of(now)
+        now = self._time_of(now)
+        if self._told:
+            await self._stamp(now)
+        return now
 
     async def pick(
         self,
@@ -181,9 +187,16 @@ class PostgresTurn:
         self._became_ready(after for before, after in changes if not before.ready)
 
     async def stamp(self, told: Collection[tuple[str, int]]) -> None:
-        """Notes the first delivery of ends."""
-        seqs = [self._ids.seq_of(item_id) for item_id, _ in told]
-        await self._write(SQL["stamp"], seqs, [rev for _, rev in told], await self.time())
+        """Notes the first delivery of ends, with `time`: once the rows are locked that are waited for."""
+        self._told += told
+
+    async def _stamp(self, now: int) -> None:
+        seqs = [self._ids.seq_of(item_id) for item_id, _ in self._told]
+        revs = [rev for _, rev in self._told]
+        self._told.clear()
+        for (seq,) in await self._write(SQL["stamp"], seqs, revs, now):
+            if item := self._loaded.get(self._ids.id_of(seq)):
+                item.fetched_at = now
 
     async def outstayed(self, which: Outstayed, limit: int) -> list[Item]:
         """Ended items whose time is over."""
@@ -297,9 +310,9 @@ class PostgresTurn:
         [(at,)] = await self._fetch(SQL[query], self._queue)
         return at or 0
 
-    async def _write(self, statement: str, *arguments: object) -> None:
+    async def _write(self, statement: str, *arguments: object) -> list[Row]:
         self._written.anything = True
-        await self._fetch(statement, self._queue, *arguments)
+        return await self._fetch(statement, self._queue, *arguments)
 
     async def _save_results(self, items: Sequence[Item]) -> None:
         if items:
