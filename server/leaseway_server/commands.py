@@ -21,8 +21,10 @@ import orjson
 from leaseway_server.config import (
     QUEUE_NAME,
     QUEUE_NAME_RULE,
+    STORE_KEY,
     Config,
     ConfigRefused,
+    Fault,
     load_config,
 )
 from leaseway_server.config.table import unknown
@@ -142,7 +144,7 @@ def check(named: Path | None, file: Path | None, open_to_the_network: bool, as_j
         _fail(str(refused), WRONG_USAGE)
     found, fault = _look(config)
     if as_json:
-        faults = [{"file": str(config.file or ""), "key": "server.store", "message": fault}] if fault else []
+        faults = [asdict(Fault(str(config.file or ""), STORE_KEY, fault))] if fault else []
         _print_json(described_as_json(config) | {"found": found and found.facts, "faults": faults})
     else:
         click.echo(in_lines(config))

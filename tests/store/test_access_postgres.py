@@ -17,9 +17,9 @@ from leaseway_server.store.access import postgres as module
 from leaseway_server.store.access.postgres import PostgresAccess
 from leaseway_server.store.postgres.database import Database
 from support.postgres import Postgres, fresh_database
+from support.postgres_away import away, cut
 
 NOW: Final = 1_751_500_000_000
-CUT: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"
 
 
 class Box:
@@ -52,22 +52,6 @@ class Box:
                 yield connection
         finally:
             await connection.close()
-
-    async def cut(self, name: str = "") -> None:
-        """Every connection to the database is cut."""
-        connection = await asyncpg.connect(self.postgres.url)
-        await connection.execute(CUT, name or self.name)
-        await connection.close()
-
-    @asynccontextmanager
-    async def away(self) -> AsyncIterator[None]:
-        """There is no such database, until the `with` ends."""
-        await self.cut()
-        await self.postgres.run(f"ALTER DATABASE {self.name} RENAME TO {self.name}_away")
-        try:
-            yield
-        finally:
-            await self.postgres.run(f"ALTER DATABASE {self.name}_away RENAME TO {self.name}")
 
     def ways_to_ask(self) -> list[Callable[[], Awaitable[object]]]:
         """All that a server asks for somebody who comes anew."""
@@ -188,7 +172,7 @@ async def test_many_who_ask_at_once_share_a_look_that_begins_after_all_of_them(b
 
 @pytest.mark.protocol("2.28")
 async def test_while_it_is_away_nobody_is_found_and_who_is_inside_is_known(box: Box) -> None:
-    async with box.away():
+    async with away(box.postgres, box.name):
         for ask in box.ways_to_ask() * 2:
             with pytest.raises(StoreAway, match="does not exist"):
                 await ask()
@@ -200,17 +184,16 @@ async def test_while_it_is_away_nobody_is_found_and_who_is_inside_is_known(box: 
 
 
 async def test_one_that_was_revoked_while_it_was_away_is_gone(box: Box) -> None:
-    async with box.away():
+    async with away(box.postgres, box.name):
         with pytest.raises(StoreAway):
             await box.here.refresh()
         async with await Database.open(f"{box.url}_away") as database:
             assert await PostgresAccess(database).revoke(box.alice.id)
-        await box.cut(f"{box.name}_away")
     assert await box.here.find(box.secret, NOW) is None
 
 
 async def test_connections_that_were_cut_are_made_anew(box: Box) -> None:
-    await box.cut()
+    await cut(box.postgres, box.name)
     with suppress(StoreAway):  # Unless it has noticed already.
         await box.here.refresh()
     await box.here.refresh()
@@ -254,5 +237,5 @@ async def test_what_was_used_is_lost_where_it_is_away_at_the_end(box: Box) -> No
     there = await box.another()
     token: Token | None = await there.find(box.secret, NOW)
     assert token == box.alice
-    async with box.away():
+    async with away(box.postgres, box.name):
         await there.close()

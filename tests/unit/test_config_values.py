@@ -2,6 +2,7 @@
 
 from ipaddress import ip_network
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -102,8 +103,9 @@ def test_databases(user: str, host: str) -> None:
         for scheme in ("postgres", "postgresql"):
             url = f"{scheme}://{user}{host}{rest}"
             assert store(url) == PostgresUrl(url)
-            shown = user.partition("@")[0].partition(":")[0]
-            assert str(store(url)) == f"postgresql://{shown and shown + '@'}{host}{rest.partition('?')[0]}"
+            shown = unquote(user.partition("@")[0].partition(":")[0])
+            where = unquote(host) or "localhost"
+            assert str(store(url)) == f"postgresql://{shown and shown + '@'}{where}{rest.partition('?')[0]}"
 
 
 WRONG_URLS = ["db/x@y", "u:pa@ss@db", "u:pa/ss@db/x", "u:1/2@db", "u:1?2@db", "u:1#2@db", "u:p w@db", "a:b", "db:65536"]

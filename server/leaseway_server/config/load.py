@@ -56,6 +56,7 @@ DEFAULT_FILE: Final = Path("leaseway.toml")
 WITHOUT_A_FILE: Final = {"queues": {"demo": {"access": dict.fromkeys(RIGHTS, "open")}}}
 """One open queue: enough to try everything."""
 VARIABLES: Final = ("LEASEWAY_CONFIG", "LEASEWAY_LISTEN", "LEASEWAY_STORE")
+STORE_KEY: Final = "server.store"
 QUEUE_NAME_RULE: Final = "a queue's name has at most 63 of a-z, 0-9, - and _, and begins with a letter or digit"
 MOST_TRIES: Final = 1_000
 MOST_BULK_ITEMS: Final = 10_000
