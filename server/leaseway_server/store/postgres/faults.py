@@ -61,9 +61,10 @@ def postgres_errors() -> Iterator[None]:
 def translated(error: Exception) -> StoreError | None:
     """The error of ours that says this; None where the data is at fault."""
     text = str(error) or type(error).__name__
+    if isinstance(error, asyncpg.InterfaceError):
+        return StoreAway(text) if "closed" in text else None  # Else it is about arguments that do not fit.
     if not isinstance(error, asyncpg.PostgresError):
-        # One of the driver's is about data that it cannot encode, or else about a connection that is gone.
-        return None if isinstance(error, ValueError) else StoreAway(text)
+        return StoreAway(text)
     code = error.sqlstate or ""
     if code in _FULL:
         return StoreFull(text)
