@@ -52,10 +52,16 @@ def postgres_errors() -> Iterator[None]:
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
-        ours = translated(error)
+        ours = translated(_first(error))
         if ours is None:
             raise
         raise ours from error
+
+
+def _first(error: Exception) -> Exception:
+    """What broke the connection, where this is only that a broken one cannot end its transaction."""
+    before = error.__context__
+    return before if isinstance(error, asyncpg.InterfaceError) and isinstance(before, asyncpg.PostgresError) else error
 
 
 def translated(error: Exception) -> StoreError | None:
