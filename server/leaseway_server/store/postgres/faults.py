@@ -52,18 +52,25 @@ def postgres_errors() -> Iterator[None]:
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
-        ours = translated(error)
+        ours = translated(_first(error))
         if ours is None:
             raise
         raise ours from error
 
 
+def _first(error: Exception) -> Exception:
+    """What broke the connection, where this is only that a broken one cannot end its transaction."""
+    before = error.__context__
+    return before if isinstance(error, asyncpg.InterfaceError) and isinstance(before, asyncpg.PostgresError) else error
+
+
 def translated(error: Exception) -> StoreError | None:
     """The error of ours that says this; None where the data is at fault."""
     text = str(error) or type(error).__name__
+    if isinstance(error, asyncpg.InterfaceError):
+        return StoreAway(text) if "closed" in text else None  # Else it is about arguments that do not fit.
     if not isinstance(error, asyncpg.PostgresError):
-        # One of the driver's is about data that it cannot encode, or else about a connection that is gone.
-        return None if isinstance(error, ValueError) else StoreAway(text)
+        return StoreAway(text)
     code = error.sqlstate or ""
     if code in _FULL:
         return StoreFull(text)

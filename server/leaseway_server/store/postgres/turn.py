@@ -3,6 +3,7 @@
 Each verb is one statement, however many items it is about; no more may travel in it than a turn is meant to hold.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -57,7 +58,7 @@ class _Written:
     anything: bool = False
     rows: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
-    more: dict[Status, int] = field(default_factory=dict)
+    more: Counter[Status] = field(default_factory=Counter)
 
 
 class PostgresTurn:
@@ -222,7 +223,7 @@ class PostgresTurn:
 
     async def count(self, more: Mapping[Status, int]) -> None:
         """There are so many more of each status; written with the mark of the turn."""
-        self._written.more |= more
+        self._written.more.update(more)
         self._written.anything = True
 
     async def pause(self, on: bool) -> None:
@@ -286,7 +287,7 @@ class PostgresTurn:
 
     async def _mark(self, written: _Written) -> None:
         marks = self._marks
-        more = [written.more.get(status, 0) for status in STATUSES]
+        more = [written.more[status] for status in STATUSES]
         said = (written.rows, written.ready, marks.announce)
         await self._fetch(SQL["mark"], self._queue, marks.server, marks.turn + 1, *more, *said)
 
