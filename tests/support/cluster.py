@@ -6,7 +6,8 @@ async with running_cluster(postgres, folder, 2) as cluster:
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,16 +32,23 @@ class Cluster:
         self.url = url
         self.servers: list[TestServer] = []
         self._folder = folder
+        self._folders = count()
         self._toml = toml
         self._stack = stack
 
     async def add(self, clock: Clock | None = None, *, url: str = "", listen_url: str = "") -> TestServer:
         """One more; `url` may lead to the database by another way."""
-        folder = self._folder / str(len(self.servers))
-        folder.mkdir()
-        running = running_server(folder, self._toml, clock=clock, store=url or self.url, listen_url=listen_url)
+        running = self.another(clock, url=url, listen_url=listen_url)
         self.servers.append(await self._stack.enter_async_context(running))
         return self.servers[-1]
+
+    def another(
+        self, clock: Clock | None = None, *, url: str = "", listen_url: str = ""
+    ) -> AbstractAsyncContextManager[TestServer]:
+        """One that a test may end before the others."""
+        folder = self._folder / str(next(self._folders))
+        folder.mkdir()
+        return running_server(folder, self._toml, clock=clock, store=url or self.url, listen_url=listen_url)
 
 
 @asynccontextmanager

@@ -116,20 +116,17 @@ class PostgresStore:
 
     async def counts(self) -> dict[Status, int]:
         """How many items there are of each status, over all servers."""
-        async with self._database.transaction(readonly=True) as connection:
-            [numbers] = await connection.fetch(SQL["counts"], self.queue)
+        [numbers] = await self.ask(SQL["counts"], self.queue)
         return dict(zip(STATUSES, numbers, strict=True))
 
     async def paused(self) -> bool:
         """Whether the queue is paused."""
-        async with self._database.transaction(readonly=True) as connection:
-            [(_, paused)] = await connection.fetch(SQL["time"], self.queue)
+        [(_, paused)] = await self.ask(SQL["time"], self.queue)
         return bool(paused)
 
     async def leases(self) -> list[Item]:
         """All items that are `processing`, but for those of other servers that live."""
-        async with self._database.transaction(readonly=True) as connection:
-            rows = await connection.fetch(SQL["leases"], self.queue, self.epoch, HTTP, GONE_MS)
+        rows = await self.ask(SQL["leases"], self.queue, self.epoch, HTTP, GONE_MS)
         return [item_of(self.ids, row) for row in rows]
 
     async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:
