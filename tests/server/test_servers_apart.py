@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import httpx
@@ -10,6 +12,7 @@ import pytest
 
 from leaseway_server.runtime.clock import Clock
 from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, running_cluster, until_it_says
+from support.pgbouncer import pgbouncer
 from support.postgres import Postgres, own_postgres
 from support.process import server_process
 from support.raw import raw_socket
@@ -197,3 +200,34 @@ async def test_a_database_that_restarts_under_load_loses_nothing_that_was_acknow
             found = await all_ids(cluster.servers[1])
             assert promised <= found
             assert refused == {503}
+
+
+@pytest.mark.parametrize("listens", [True, False], ids=["with a listen_url", "by looking alone"])
+async def test_servers_work_through_pgbouncer_in_transaction_mode(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listens: bool
+) -> None:
+    quicken(monkeypatch)
+    with pgbouncer(postgres) as port:
+        async with running_cluster(postgres, tmp_path, 0) as cluster:
+            parts = urlsplit(cluster.url)
+            pooled = urlunsplit(parts._replace(netloc=f"postgres@127.0.0.1:{port}"))
+            for _ in range(2):
+                await cluster.add(url=pooled, listen_url=cluster.url if listens else "")
+            here, there = cluster.servers
+            async with (
+                raw_socket(f"{here.ws_url}/demo/monitor") as watching,
+                raw_socket(f"{there.ws_url}/demo/work") as worker,
+            ):
+                worker.say({"claim": {"worker": "box-1", "criteria": {"n": {"$lt": 9}}, "count": 3, "waitMs": 60_000}})
+                for number in range(3):
+                    await watching.ask({"post": {"item": {"n": number}, "key": f"key {number}", "subscribe": True}})
+                for item in await worker.hear_all(3):
+                    worker.say({"result": {"id": item["id"], "value": 1}})
+                ends: set[str] = set()
+
+                def all_ended(view: Any) -> bool:
+                    ends.update([view["id"]] if view.get("finishedAt") else [])
+                    return len(ends) == 3
+
+                await hear_until(watching, all_ended)
+            assert (await ask(there, "POST", "/items", {"item": {"n": 1}, "key": "key 1"}))["duplicate"]

@@ -96,7 +96,7 @@ class Database:
 
     def settle(self, begin: str) -> str:
         """The statement that begins a transaction, with the settings that its session may not have."""
-        return begin + _settle(_SETTINGS if self.pooled else {})
+        return f"{begin};" + _settle(_SETTINGS if self.pooled else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,13 @@ class PostgresStore:
 
     async def ask(self, statement: str, *arguments: object) -> list[Row]:
         """Runs one statement by the connection of the turns, between two of them: a transaction of its own."""
-        with postgres_errors():
-            return await (await self._connected()).fetch(statement, *arguments)
+        if not self._database.pooled:
+            with postgres_errors():
+                return await (await self._connected()).fetch(statement, *arguments)
+        async with self._transaction("begin") as connection:  # Else what is prepared is not where it is executed.
+            rows = await connection.fetch(statement, *arguments)
+            await connection.execute("COMMIT")
+        return rows
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
