@@ -19,7 +19,11 @@ from leaseway_server import stores
 from leaseway_server.commands import backup, check, token
 from leaseway_server.config import load_config
 from leaseway_server.store.postgres.database import Database
+from support.matrix import NONE, Caller, Line
 from support.postgres import OwnPostgres, Postgres, fresh_database
+from support.postgres_away import away, cut
+from support.process import server_process
+from support.server import open_queue
 
 USER: Final = "leaseway_canary"
 CANARY: Final = "Zx9-canary/that:sings@0"
@@ -254,3 +258,28 @@ async def test_the_password_is_in_no_text_of_the_configuration(desk: Desk, monke
     assert config.server.store == load_config(None).server.store
     for text in (repr(config), str(config), repr(config.server.store), str(config.server.store), repr(config.outside)):
         assert not [part for part in PARTS if part in text]
+
+
+async def test_a_server_tells_its_password_to_nobody(desk: Desk) -> None:
+    """Neither while it works, nor while its database is cut off, away, and back."""
+    paths = ("/_ready", "/_metrics", "/demo", f"/demo/items/{NONE}", "/demo/rates")
+    heard = b""
+    async with server_process(desk.folder, open_queue(), store=desk.url()) as server, Line(server.base_url) as line:
+
+        async def ask() -> None:
+            nonlocal heard
+            heard += (await line.ask("POST", "/demo/items", Caller(), {"item": 1})).body
+            for path in paths:
+                heard += (await line.ask("GET", path)).body
+
+        await ask()
+        await cut(desk.postgres, desk.name)
+        await ask()
+        async with away(desk.postgres, desk.name):
+            await ask()
+        await ask()
+        assert (await server.stop()).status == 0
+    assert desk.shown.encode() in server.output
+    assert b"leaseway_items" in heard
+    for part in PARTS:
+        assert part.encode() not in server.output + heard
