@@ -296,7 +296,7 @@ async def test_a_connection_that_breaks_in_a_turn_undoes_it_and_the_next_turn_ha
             await kill(database, store)
             await turn.load([item.id])
 
-    with pytest.raises(StoreAway, match=r"administrator command|closed") as away:
+    with pytest.raises(StoreAway) as away:
         await broken()
     assert not away.value.unknown
     assert await loaded(store, item.id) == item
