@@ -152,6 +152,16 @@ async def test_what_comes_due_and_what_is_outlived_is_found_in_order(store: Stor
         assert await turn.next_expiry() == 0
 
 
+async def test_the_oldest_of_the_ready_ones_is_found_whatever_its_priority(store: Store) -> None:
+    async with store.turn(durable=False) as turn:
+        assert await turn.oldest_ready() == 0
+    await posted(store, *(NewItem("1", priority=priority) for priority in (5, 0, 5)))
+    await posted(store, NewItem("1", priority=1), at=NOW - 9)
+    await posted(store, NewItem("1", priority=-3, delay_ms=5), at=NOW - 20)
+    async with store.turn(durable=False) as turn:
+        assert await turn.oldest_ready() == NOW - 9
+
+
 async def test_leases_are_all_that_is_processing(store: Store) -> None:
     one, _two = await posted(store, NewItem("1"), NewItem("2"))
     held = await changed(store, one, Claim(2, "box", "w"))
