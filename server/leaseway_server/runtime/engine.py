@@ -258,7 +258,7 @@ class Engine:
         if self._outage.down or self._suspected:
             await self._ask_for_it(now)
         if self._outage.down:
-            if self._lost is None:
+            if self._lost is None and self._outage.tries > 1:  # Else it is asked for once more before anybody is told.
                 self._wait_for_it(now)
             return
         if self._blocked_until and now >= self._blocked_until:
