@@ -231,14 +231,14 @@ class Side:
                 return
             if self.engine._searching:
                 self.met["search went on in another turn"] += 1
-                self.met["something was said during a search"] += bool(self.engine._waiting)
+                self.met["something was said during a search"] += bool(self.engine._backlog.waiting)
             await self.engine.step()
         raise AssertionError("the engine runs in circles")
 
     @property
     def _busy(self) -> bool:
         engine = self.engine
-        return bool(engine._waiting) or engine._searching or engine._next_deadline() <= self.clock.now()
+        return bool(engine._backlog.waiting) or engine._searching or engine._next_deadline() <= self.clock.now()
 
     def heard(self) -> dict[Who, list[Said]]:
         """What everybody was told since the last time, in names."""
