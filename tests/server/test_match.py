@@ -25,10 +25,10 @@ from support.server import open_queue, running_server
 MATCH: Match = ("format", "size.width")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
     """An engine of a queue that indexes two members, on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
+    async with open_bench(request.param, tmp_path, lambda: request.getfixturevalue("postgres")) as bench:
         bench.match = MATCH
         await bench.restart()
         yield bench

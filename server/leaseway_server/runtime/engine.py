@@ -223,7 +223,8 @@ class Engine:
         if self._neighbours is not None and self._met is not None:
             self.epochs.begin_among(*self._met)
             self._neighbours.meet(self._met[0], self.clock.now())
-            await self._neighbours.begin(self.clock.now())
+            now = self.clock.now()
+            self.tally.hear(await self._neighbours.begin(now), now)
             self._met = None
         await self._read_all()
 
@@ -257,7 +258,7 @@ class Engine:
         if self._outage.down or self._suspected:
             await self._ask_for_it(now)
         if self._outage.down:
-            if self._lost is None:
+            if self._lost is None and self._outage.tries > 1:  # Else it is asked for once more before anybody is told.
                 self._wait_for_it(now)
             return
         if self._blocked_until and now >= self._blocked_until:
@@ -463,6 +464,8 @@ class Engine:
         neighbours.took(news)
         if news.counts:
             self.tally.recount(news.counts)
+            self.tally.hear(news.rates, self.clock.now())
+            await neighbours.tell(self.tally.own(self.clock.now()))
         if news.paused is not None and news.paused != self.paused:
             self.paused = news.paused
             self._dispatch.look_anew()

@@ -4,13 +4,13 @@ Each server's turns are numbered, and are read in their order: nothing is missed
 are missing (this server stood still for so long that they were removed) that is told as a `gap`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from leaseway_server.core.model import Status
-from leaseway_server.runtime.tally import MINUTE_MS, Minute
-from leaseway_server.store.shared import RATES, SharedQueue
+from leaseway_server.runtime.tally import MINUTE_MS, MINUTES, Minute
+from leaseway_server.store.shared import SharedQueue
 
 LOOK_MS: Final = 1_000
 """Without a hint, others are looked at so often."""
@@ -35,6 +35,8 @@ class News:
     """How many items there are on all servers; empty where that was not looked at."""
     paused: bool | None = None
     """Whether the queue is paused; None where that was not looked at."""
+    rates: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """What happened in the newest minutes elsewhere."""
     gap: bool = False
     seen: dict[int, int] = field(default_factory=dict)
     """The last turn of each server, once all of this is taken in."""
@@ -47,8 +49,6 @@ class Neighbours:
         self.shared = shared
         self.workers = 0
         """How many are connected to the others."""
-        self.rates = Minute(0)
-        """What happened on the others in the newest minute."""
         self._epoch = epoch
         self._send = send
         self._seen: dict[int, int] = {}
@@ -57,6 +57,7 @@ class Neighbours:
         self._announced_until = 0
         self._watched_until = 0
         self._shown: tuple[int, bool] = (0, False)
+        self._told: dict[int, tuple[int, ...]] = {}
         self._look_at = 0
         self._hinted = False
 
@@ -74,10 +75,11 @@ class Neighbours:
             self._announced_until = now + ANNOUNCED_MS
         self.shared.announce(now < self._announced_until)
 
-    async def begin(self, now: int) -> None:
-        """Before the first turn: what was done until here is no news."""
-        _, shares = await self.shared.look(_minute(now))
+    async def begin(self, now: int) -> dict[int, Sequence[int]]:
+        """Before the first turn: what was done until here is no news. Gives what happened in the last hour."""
+        _, shares = await self.shared.look()
         self._seen = {share.server: share.turn for share in shares}
+        return await self.shared.rates(now - MINUTES * MINUTE_MS)
 
     # ── Hints ──
 
@@ -108,20 +110,20 @@ class Neighbours:
         news = News()
         if now >= self._look_at:
             self._look_at = now + LOOK_MS
-            await self._read(await self._read_shares(now, news), news)
+            await self._read(await self._read_shares(news), news)
+            news.rates = await self.shared.rates(now - 2 * MINUTE_MS)
         elif hinted:
             await self._read({server: self._seen.get(server, 0) for server in self._alive}, news)
         return news
 
-    async def _read_shares(self, now: int, news: News) -> dict[int, int]:
+    async def _read_shares(self, news: News) -> dict[int, int]:
         """How it stands. Gives the last turn of each other server."""
-        news.paused, shares = await self.shared.look(_minute(now))
+        news.paused, shares = await self.shared.look()
         for share in shares:
             for status, number in share.counts.items():
                 news.counts[status] = news.counts.get(status, 0) + number
         others = [share for share in shares if share.server in self._alive]
         self.workers = sum(share.workers for share in others)
-        self.rates = _summed(_minute(now), [share.rates for share in shares if share.server != self._epoch])
         self._watching = {share.server for share in others if share.watched}
         return {share.server: share.turn for share in shares if share.server not in (0, self._epoch)}
 
@@ -155,10 +157,9 @@ class Neighbours:
             self._send(WATCHES)
         self._shown = shown
 
-
-def _minute(now: int) -> int:
-    return now - now % MINUTE_MS
-
-
-def _summed(at: int, rates: Sequence[Sequence[int]]) -> Minute:
-    return Minute(at, **{name: sum(each[place] for each in rates) for place, name in enumerate(RATES)})
+    async def tell(self, minutes: Sequence[Minute]) -> None:
+        """So much happened here: told where that is news."""
+        told = {each.at: each.figures() for each in minutes if any(each.figures())}
+        if told != self._told:
+            await self.shared.count(told)
+            self._told = told

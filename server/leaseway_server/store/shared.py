@@ -43,21 +43,13 @@ class Registry(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one server is to a queue: its last turn, what it counts, and whether anybody there watches or waits.
-
-    `rates` are the figures of the minute that is asked for, in the order of `RATES`.
-    """
+    """What one server is to a queue: its last turn, what it counts, and whether anybody there watches or waits."""
 
     server: int
     turn: int
     workers: int
     watched: bool
     counts: Mapping[Status, int]
-    rates: Sequence[int]
-
-
-RATES = ("posted", "claimed", "finished", "failed", "dead", "requeued")
-"""What is counted by the minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +74,8 @@ class SharedQueue(Protocol):
         """From the next turn on, turns say what they changed, or do not: there is nobody to tell."""
         ...
 
-    async def look(self, minute: int) -> tuple[bool, list[Share]]:
-        """Whether the queue is paused, whoever said so; and the shares of all servers that ever were, this one's too.
-
-        `minute` began at that time, ms since the epoch.
-        """
+    async def look(self) -> tuple[bool, list[Share]]:
+        """Whether the queue is paused, whoever said so; and the shares of all servers, this one's too."""
         ...
 
     async def changes(self, seen: Mapping[int, int]) -> list[Turned]:
@@ -102,11 +91,14 @@ class SharedQueue(Protocol):
         ...
 
     async def count(self, minutes: Mapping[int, Sequence[int]]) -> None:
-        """What happened here in these minutes (by when each began), in place of what was said of them."""
+        """What happened here in these minutes (by when each began), in place of what was said of them.
+
+        The figures are those of `tally.Minute`, in their order.
+        """
         ...
 
     async def rates(self, since: int) -> dict[int, Sequence[int]]:
-        """What happened in each minute since then on other servers, those that are gone too."""
+        """What happened in each minute since then on other servers, those that are gone too; figures as in `count`."""
         ...
 
 

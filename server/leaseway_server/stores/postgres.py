@@ -30,7 +30,6 @@ class PostgresSharing:
         self.registry: Registry = registry
         self._hints = PostgresHints(database, direct)
         self.hints: Hints = self._hints
-        self._database = database
         self._stores: dict[str, PostgresStore] = {}
 
     def add(self, name: str, store: PostgresStore) -> None:
@@ -39,7 +38,7 @@ class PostgresSharing:
 
     def queue(self, name: str) -> SharedQueue:
         """What is shared of this queue."""
-        return PostgresSharedQueue(self._database, self._stores[name])
+        return PostgresSharedQueue(self._stores[name])
 
     def close(self) -> None:
         """Lets go of its connection."""

@@ -13,7 +13,7 @@ import asyncpg
 
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreRefused
 from leaseway_server.store.postgres.address import Address
-from leaseway_server.store.postgres.faults import postgres_errors
+from leaseway_server.store.postgres.faults import postgres_errors, said_by
 from leaseway_server.store.postgres.schema import OLDEST, check_server, check_tables, migrate
 
 Connection: TypeAlias = asyncpg.Connection
@@ -96,7 +96,7 @@ class Database:
 
     def settle(self, begin: str) -> str:
         """The statement that begins a transaction, with the settings that its session may not have."""
-        return begin + _settle(_SETTINGS if self.pooled else {})
+        return f"{begin};" + _settle(_SETTINGS if self.pooled else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ async def first_connection(url: str, *, oldest: int = OLDEST) -> AsyncIterator[F
     address = Address(url)
     try:
         connection = await asyncpg.connect(url, **_settings(pooled=True))
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, ValueError) as error:
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
         raise _refusal(address.shown, error) from error
     try:
         with _refusals(address.shown), postgres_errors():
@@ -158,13 +158,13 @@ def _refusal(where: str, error: Exception) -> StoreRefused:
 def _reason(error: Exception) -> str:
     match error:
         case asyncpg.InvalidPasswordError():
-            return f"{error} (it is given in the URL, or by PGPASSWORD or ~/.pgpass)"
+            return f"{said_by(error)} (it is given in the URL, or by PGPASSWORD or ~/.pgpass)"
         case asyncpg.InvalidCatalogNameError():
-            return f"{error}; make it with CREATE DATABASE … ENCODING 'UTF8'"
+            return f"{said_by(error)}; make it with CREATE DATABASE … ENCODING 'UTF8'"
         case asyncpg.TooManyConnectionsError():
-            return f"{error}; raise max_connections there, or put PgBouncer in between"
+            return f"{said_by(error)}; raise max_connections there, or put PgBouncer in between"
         case TimeoutError():
             return f"no answer within {CONNECT_SECONDS:g} s"
         case asyncpg.PostgresError() | OSError():
-            return str(error) or type(error).__name__
+            return said_by(error)
     return "its URL holds an option that cannot be used"  # The driver's text may show the URL.

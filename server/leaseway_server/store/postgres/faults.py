@@ -51,22 +51,34 @@ def postgres_errors() -> Iterator[None]:
     """Turns what is not the data's fault into `StoreFull`, `StoreBusy` or `StoreAway`."""
     try:
         yield
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
-        ours = translated(error)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+        ours = translated(_first(error))
         if ours is None:
             raise
         raise ours from error
 
 
+def _first(error: Exception) -> Exception:
+    """What broke the connection, where this is only that a broken one cannot end its transaction."""
+    before = error.__context__
+    return before if isinstance(error, asyncpg.InterfaceError) and isinstance(before, asyncpg.PostgresError) else error
+
+
 def translated(error: Exception) -> StoreError | None:
     """The error of ours that says this; None where the data is at fault."""
-    text = str(error) or type(error).__name__
+    text = said_by(error)
+    if isinstance(error, asyncpg.InterfaceError):
+        return StoreAway(text) if "closed" in text else None  # Else it is about arguments that do not fit.
     if not isinstance(error, asyncpg.PostgresError):
-        # One of the driver's is about data that it cannot encode, or else about a connection that is gone.
-        return None if isinstance(error, ValueError) else StoreAway(text)
+        return StoreAway(text)
     code = error.sqlstate or ""
     if code in _FULL:
         return StoreFull(text)
     if code in _BUSY:
         return StoreBusy(text)
     return StoreAway(text) if code in _AWAY or code[:2] in _AWAY_CLASSES else None
+
+
+def said_by(error: Exception) -> str:
+    """What it says in one line: what stands behind that may be data."""
+    return (str(error.args[0]) if error.args and isinstance(error.args[0], str) else str(error)) or type(error).__name__

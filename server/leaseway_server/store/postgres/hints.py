@@ -49,7 +49,8 @@ class PostgresHints:
         if self._sending is None or self._sending.is_closed():
             self._sending = await self._database.connect()
         with postgres_errors():
-            await self._sending.fetch(SQL["hint"], list(hints))
+            async with self._sending.transaction():
+                await self._sending.fetch(SQL["hint"], list(hints))
 
     def close(self) -> None:
         """Lets go of the connection."""

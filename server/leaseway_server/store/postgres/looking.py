@@ -32,7 +32,7 @@ class PostgresLooking:
             if before is None:
                 return None
             name, sources = _sources(wanted)
-            given = (self._queue, before, bounds.LOOKED_AT - 1, *([sources] if sources else []))
+            given = (self._queue, before, bounds.LOOKED_AT - 1, *([] if name == "all" else [sources]))
             floor = await connection.fetchval(SQL[f"floor_{name}"], *given) or 0
             lists = [sorted(part) for part in (wanted.status, wanted.posted_by, wanted.key, wanted.label)]
             rows = await connection.fetch(SQL[f"page_{name}"], self._queue, before, floor, sources, limit, now, *lists)

@@ -57,9 +57,8 @@ class PostgresRegistry:
 class PostgresSharedQueue:
     """One queue, as other servers see and show it; see `shared.SharedQueue`."""
 
-    def __init__(self, database: Database, store: PostgresStore) -> None:
+    def __init__(self, store: PostgresStore) -> None:
         self.number: Final = store.queue
-        self._database = database
         self._epoch = store.epoch
         self._ids: IdPermutation = store.ids
         self._marks: Marks = store.marks
@@ -69,9 +68,9 @@ class PostgresSharedQueue:
         """From the next turn on, turns say what they changed, or do not."""
         self._marks.announce = on
 
-    async def look(self, minute: int) -> tuple[bool, list[Share]]:
+    async def look(self) -> tuple[bool, list[Share]]:
         """How it stands with all servers."""
-        rows = await self._ask(SQL["shares"], self.number, minute)
+        rows = await self._ask(SQL["shares"], self.number)
         return any(row[0] for row in rows), [_share(*row[1:]) for row in rows]
 
     async def changes(self, seen: Mapping[int, int]) -> list[Turned]:
@@ -103,11 +102,9 @@ class PostgresSharedQueue:
 
     async def rates(self, since: int) -> dict[int, Sequence[int]]:
         """So it was since then elsewhere, and before this start."""
-        async with self._database.transaction(readonly=True) as connection:
-            rows = await connection.fetch(SQL["rates"], self.number, self._epoch, since)
+        rows = await self._ask(SQL["rates"], self.number, self._epoch, since)
         return {minute: counts for minute, *counts in rows}
 
 
-def _share(server: int, turn: int, workers: int, watched: bool, *numbers: int) -> Share:
-    counts, rates = numbers[: len(STATUSES)], numbers[len(STATUSES) :]
-    return Share(server, turn, workers, watched, dict(zip(STATUSES, counts, strict=True)), rates)
+def _share(server: int, turn: int, workers: int, watched: bool, *counts: int) -> Share:
+    return Share(server, turn, workers, watched, dict(zip(STATUSES, counts, strict=True)))

@@ -28,13 +28,9 @@ DELETE FROM leaseway.activity
 WHERE minute < floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint - $1;
 
 -- name: shares
-SELECT (SELECT paused FROM leaseway.queue WHERE id = $1) AS paused, share.server, turn, workers, watched, share.pending, share.processing, share.finished, share.failed, share.dead,
-    share.cancelled, share.expired, coalesce(activity.posted, 0), coalesce(activity.claimed, 0),
-    coalesce(activity.finished, 0), coalesce(activity.failed, 0), coalesce(activity.dead, 0),
-    coalesce(activity.requeued, 0)
-FROM leaseway.share LEFT JOIN leaseway.activity
-    ON activity.queue = share.queue AND activity.server = share.server AND activity.minute = $2
-WHERE share.queue = $1;
+SELECT (SELECT paused FROM leaseway.queue WHERE id = $1), server, turn, workers, watched, pending, processing, finished,
+    failed, dead, cancelled, expired
+FROM leaseway.share WHERE queue = $1;
 
 -- name: changes
 -- $2 are servers, $3 the last turn of each that was read.

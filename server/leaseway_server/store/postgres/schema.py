@@ -9,6 +9,7 @@ from typing import Final
 import asyncpg
 
 from leaseway_server.core.errors import StoreRefused
+from leaseway_server.store.postgres.faults import said_by
 from leaseway_server.store.queries import load_migrations, load_queries
 
 PACKAGE: Final = "leaseway_server.store.postgres"
@@ -55,7 +56,7 @@ async def migrate(connection: asyncpg.Connection, where: str) -> None:
             pass
         await _check_rights(connection, where)
     except asyncpg.InsufficientPrivilegeError as error:
-        raise await _without_rights(connection, where, str(error)) from error
+        raise await _without_rights(connection, where, said_by(error)) from error
 
 
 async def check_tables(connection: asyncpg.Connection, where: str) -> None:

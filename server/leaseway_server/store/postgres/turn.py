@@ -3,6 +3,7 @@
 Each verb is one statement, however many items it is about; no more may travel in it than a turn is meant to hold.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -57,7 +58,7 @@ class _Written:
     anything: bool = False
     rows: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
-    more: dict[Status, int] = field(default_factory=dict)
+    more: Counter[Status] = field(default_factory=Counter)
 
 
 class PostgresTurn:
@@ -82,7 +83,7 @@ class PostgresTurn:
 
     async def load(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist."""
-        seqs = [seq for seq in map(self._ids.seq_of, ids) if seq is not None]
+        seqs = sorted(seq for seq in map(self._ids.seq_of, ids) if seq is not None)
         self._loaded = {item.id: item for item in await self._items("load", seqs)} if seqs else {}
         return dict(self._loaded)
 
@@ -118,7 +119,7 @@ class PostgresTurn:
         """The items, with `body`, but for those that are another server's by now."""
         bodies = {candidate.seq: candidate.body for candidate in candidates}
         items = [item_of(self._ids, row[_CANDIDATE:]) for seq in bodies if (row := self._picked.get(seq))]
-        if others := [seq for seq in bodies if seq not in self._picked]:
+        if others := sorted(seq for seq in bodies if seq not in self._picked):
             items += [item for item in await self._items("take", others) if item.ready]
         for item in items:
             item.body = bodies[item.seq]
@@ -222,7 +223,7 @@ class PostgresTurn:
 
     async def count(self, more: Mapping[Status, int]) -> None:
         """There are so many more of each status; written with the mark of the turn."""
-        self._written.more |= more
+        self._written.more.update(more)
         self._written.anything = True
 
     async def pause(self, on: bool) -> None:
@@ -244,11 +245,15 @@ class PostgresTurn:
         if not keys:
             return []
         await self._lock_keys({key for _, key in keys})
-        return await self._items("key_holders", *map(list, zip(*keys, strict=True)))
+        return await self._holders("key_holders", *map(list, zip(*keys, strict=True)))
 
     async def shared_key_holders(self, keys: Collection[str], posted_after: int) -> list[Item]:
         """Who else holds these keys."""
-        return await self._items("shared_key_holders", list(keys), posted_after)
+        return await self._holders("shared_key_holders", list(keys), posted_after)
+
+    async def _holders(self, query: str, *arguments: object) -> list[Item]:
+        seqs = sorted(seq for (seq,) in await self._fetch(SQL[query], self._queue, *arguments))
+        return await self._items("load", seqs) if seqs else []
 
     async def past_keys(self, posted_until: int, limit: int) -> list[Item]:
         """Items whose key's time is over."""
@@ -286,7 +291,7 @@ class PostgresTurn:
 
     async def _mark(self, written: _Written) -> None:
         marks = self._marks
-        more = [written.more.get(status, 0) for status in STATUSES]
+        more = [written.more[status] for status in STATUSES]
         said = (written.rows, written.ready, marks.announce)
         await self._fetch(SQL["mark"], self._queue, marks.server, marks.turn + 1, *more, *said)
 
