@@ -9,9 +9,9 @@ from playwright.async_api import Browser, expect
 
 from leaseway import Client
 from leaseway_server.core.access import Right
-from leaseway_server.store.access import AccessStore
 from support.dashboard import Dashboard, dashboard
 from support.server import TestServer, open_queue, running_server
+from support.tokens import TokenFile
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -141,7 +141,7 @@ async def test_where_a_token_is_revoked_meanwhile_another_is_asked_for(
         await page.go(place)
         await page.sign_in(server.tokens["ada"], keep=True)
         await expect(page.connection if place else page.tab.page.locator(".cards")).to_contain_text(LIVE[place])
-        with AccessStore.open(tmp_path / "data") as store:
+        with TokenFile(tmp_path / "data") as store:
             (token,) = store.all()
             assert store.revoke(token.id)
             another = store.add("ada", None, None, 0, 0)[1]

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from leaseway_server.store.access import AccessStore
 from support.node import script
 from support.process import server_process
 from support.server import open_queue, running_server
+from support.tokens import TokenFile
 
 OWN = """
 [queues.own]
@@ -34,7 +34,7 @@ async def test_a_server_that_is_killed_costs_nothing(tmp_path: Path) -> None:
 
 async def test_a_token_that_is_revoked_is_replaced_or_is_the_end(tmp_path: Path) -> None:
     async with running_server(tmp_path, OWN, users={"alice": []}) as server:
-        with AccessStore.open(tmp_path / "data") as store:
+        with TokenFile(tmp_path / "data") as store:
             (first,) = [token.id for token in store.all()]
             following = store.add("alice", None, None, 0, 0)[1]
             async with script("expiring.js", f"{server.base_url}/own", server.tokens["alice"], following) as running:

@@ -108,7 +108,7 @@ class Driver(RuleBasedStateMachine):
             self._loop.run_until_complete(side.start())
         rows = self._same([side.rows() for side in self.sides])
         paused = self._same([side.engine.paused for side in self.sides])
-        self.journal.started(self.clock.now(), self.sides[0].engine._start.epoch, rows, paused=paused)
+        self.journal.started(self.clock.now(), self.sides[0].engine.epochs.own, rows, paused=paused)
         self._turn()
 
     def _end(self, *, clean: bool) -> int:

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from leaseway_server.core.events import GraceEnd, LeaseEnd
 from leaseway_server.core.model import HTTP, NOBODY, Item
 from leaseway_server.core.policy import Policy
-from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.runtime.epochs import Epochs
+from leaseway_server.runtime.leases import Leases
 from support.model import LEASE, NOW, POLICY, held
 
 GRACE = 30_000
-START = Start(2, NOW, NOW + GRACE)
+START = Epochs(2, NOW, NOW + GRACE)
 MINE = START.holder(1)
-OTHERS = Start(1, 0, 0).holder(1)
+OTHERS = Epochs(1, 0, 0).holder(1)
 
 
 def lease(number: int = 1, **changes: object) -> Item:
@@ -30,7 +31,7 @@ def leases_of(*items: Item, policy: Policy = POLICY) -> Leases:
 
 
 def test_sockets_of_every_start_have_numbers_of_their_own() -> None:
-    numbers = {Start(epoch, 0, 0).holder(number) for epoch in range(1, 4) for number in range(1, 4)}
+    numbers = {Epochs(epoch, 0, 0).holder(number) for epoch in range(1, 4) for number in range(1, 4)}
     assert len(numbers) == 9
     assert min(numbers) > HTTP
 

@@ -38,10 +38,11 @@ from leaseway_server.core.errors import Conflict, Refused
 from leaseway_server.core.events import Due, Event, Expire, Resume, Retry, SocketLost
 from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.queue import Queue
+from leaseway_server.runtime.epochs import Epochs
 from leaseway_server.runtime.followed import FollowedPages
 from leaseway_server.runtime.hand_out import HandOut
 from leaseway_server.runtime.keys import Keys
-from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.runtime.leases import Leases
 from leaseway_server.runtime.posts import Posts, news_of
 from leaseway_server.runtime.retention import prune
 from leaseway_server.runtime.rows import Rows
@@ -85,7 +86,15 @@ class TurnWork:
     """The work of one turn, over an open transaction."""
 
     def __init__(
-        self, turn: Turn, queue: Queue, dispatch: Dispatch, leases: Leases, start: Start, pending: int, *, paused: bool
+        self,
+        turn: Turn,
+        queue: Queue,
+        dispatch: Dispatch,
+        leases: Leases,
+        epochs: Epochs,
+        pending: int,
+        *,
+        paused: bool,
     ) -> None:
         self.outcomes: list[tuple[Answer, Outcome]] = []
         self.rows = Rows(turn, queue.policy)
@@ -95,6 +104,8 @@ class TurnWork:
         """Whether items were pruned, and there may be more of them."""
         self.unfinished: list[Submission] = []
         """What was more than one turn does, of lost sockets and of deletes: to be said again."""
+        self.presumed: set[str] = set()
+        """Ids of what was taken to be leased: what of it is not is news to who remembers leases."""
         self._was_paused = paused
         self._turn = turn
         self._queue = queue
@@ -103,7 +114,7 @@ class TurnWork:
         self._dispatch = dispatch
         self._hand_out = HandOut(turn, self.rows, dispatch, self.outcomes, queue.match)
         self._leases = leases
-        self._start = start
+        self._epochs = epochs
         self._resumed: dict[int, list[str]] = {}
         self._dropped: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
@@ -116,12 +127,15 @@ class TurnWork:
         """Does all of it but the commit. An exception leaves nothing done, once the transaction is rolled back."""
         owed = self._dispatch.take_owed() if dispatching and not self.paused else []
         await self._load(submissions, sweeps, owed)
+        self._hear_of_pause()
         for submission in submissions:
             self._do(submission)
         await self._sweep(sweeps)
         if dispatching and not self.paused:
             await self._hand_out.run(owed)
-        elif self.paused or not claims_open:  # Claims that do not wait must not hold up what was said behind them.
+        else:
+            self._dispatch.owe(owed)
+        if self.paused or not claims_open:  # Claims that do not wait must not hold up what was said behind them.
             for ask in self._dispatch.unanswered(searched=False):
                 self._hand_out.end(ask)
         await self.rows.save_attempts()
@@ -137,6 +151,7 @@ class TurnWork:
 
     async def _load(self, submissions: Sequence[Submission], sweeps: Sweeps, owed: Sequence[str]) -> None:
         named: set[str] = {*sweeps.leases, *owed}
+        self.presumed.update(sweeps.leases)
         posts: list[NewItem] = []
         retried: list[str] = []  # Whether another item holds their key has to be known.
         for submission in submissions:
@@ -166,7 +181,17 @@ class TurnWork:
         """What this turn requeues of a lost socket's items."""
         room = DROPPED - sum(map(len, self._dropped.values()))
         self._dropped[holder] = self._leases.of_holder(holder, room)
+        self.presumed.update(self._dropped[holder])
         return self._dropped[holder]
+
+    def _hear_of_pause(self) -> None:
+        """Another server may have paused the queue, or ended the pause."""
+        paused = self._turn.paused
+        if paused is None or paused == self.paused:
+            return
+        if not paused:
+            self._dispatch.look_anew()
+        self.paused = self._was_paused = paused
 
     # ── 2. Apply ──
 
@@ -195,7 +220,7 @@ class TurnWork:
             case ResumeLeases():
                 return Resumed(tuple(self._resume(command, *lease) for lease in command.leases))
             case Withdraw():
-                self._withdraw(command)
+                self.outcomes += [(each, Empty()) for each in self._dispatch.withdraw(command.holder, command.ask)]
                 return Done()
             case Drop():
                 return self._drop(command.holder, submission)
@@ -248,17 +273,12 @@ class TurnWork:
 
     def _resume(self, command: ResumeLeases, item_id: str, fence: int) -> Changed:
         item = self.rows.get(item_id)
-        progress_from = self._start.progress_from(item) if item else 0
+        progress_from = self._epochs.progress_from(item) if item else 0
         event = Resume(command.holder, command.user, command.worker, fence, progress_from)
         changed = self.rows.change(item_id, event)
         if changed.accepted:
             self._resumed.setdefault(command.holder, []).append(item_id)
         return changed
-
-    def _withdraw(self, command: Withdraw) -> None:
-        for ask in self._dispatch.of_holder(command.holder) if command.ask is None else [command.ask]:
-            if ask in self._dispatch:
-                self._hand_out.end(ask)
 
     def _drop(self, holder: int, submission: Submission) -> Done | None:
         for ask in self._dispatch.of_holder(holder):

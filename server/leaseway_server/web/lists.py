@@ -12,7 +12,7 @@ from leaseway_server.web.auth import admit
 
 async def list_items(request: Request) -> Response:
     """`GET /<queue>/items`: newest posted first; nothing is stamped as fetched."""
-    caller = admit(request.app.state.site, request.scope, "admin")
+    caller = await admit(request.app.state.site, request.scope, "admin")
     wanted, limit, cursor = _query(request)
     page, now = await caller.served.engine.looking.page(wanted, cursor, limit)
     if page is None:

@@ -17,7 +17,7 @@ async def explain_item(request: Request) -> Response:
 
     Who sees only its own items is told nothing of others: `ahead` is null and no reason, and nobody is named.
     """
-    caller = admit(request.app.state.site, request.scope, "fetch")
+    caller = await admit(request.app.state.site, request.scope, "fetch")
     engine = caller.served.engine
     item, now = await find(caller, request.path_params["id"], bodies=True)
     waiting = item.status == "pending"

@@ -21,7 +21,7 @@ from leaseway_server.store.postgres.looking import PostgresLooking
 from leaseway_server.store.postgres.rematch import matched, rematch
 from leaseway_server.store.postgres.servers import GONE_MS
 from leaseway_server.store.postgres.statements import SQL
-from leaseway_server.store.postgres.turn import STATUSES, Marks, PostgresTurn
+from leaseway_server.store.postgres.turn import STATUSES, Marks, PostgresTurn, Row
 
 CHANGES_MS: Final = 60_000
 """So long a turn's changes may be read by other servers; whoever comes later compares what it watches."""
@@ -78,6 +78,16 @@ class PostgresStore:
             finally:
                 await _roll_back(connection)
 
+    async def ask(self, statement: str, *arguments: object) -> list[Row]:
+        """Runs one statement by the connection of the turns, between two of them: a transaction of its own."""
+        if not self._database.pooled:
+            with postgres_errors():
+                return await (await self._connected()).fetch(statement, *arguments)
+        async with self._transaction("begin") as connection:  # Else what is prepared is not where it is executed.
+            rows = await connection.fetch(statement, *arguments)
+            await connection.execute("COMMIT")
+        return rows
+
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._database.connect()
@@ -111,20 +121,17 @@ class PostgresStore:
 
     async def counts(self) -> dict[Status, int]:
         """How many items there are of each status, over all servers."""
-        async with self._database.transaction(readonly=True) as connection:
-            [numbers] = await connection.fetch(SQL["counts"], self.queue)
+        [numbers] = await self.ask(SQL["counts"], self.queue)
         return dict(zip(STATUSES, numbers, strict=True))
 
     async def paused(self) -> bool:
         """Whether the queue is paused."""
-        async with self._database.transaction(readonly=True) as connection:
-            [(_, paused)] = await connection.fetch(SQL["time"], self.queue)
+        [(_, paused)] = await self.ask(SQL["time"], self.queue)
         return bool(paused)
 
     async def leases(self) -> list[Item]:
         """All items that are `processing`, but for those of other servers that live."""
-        async with self._database.transaction(readonly=True) as connection:
-            rows = await connection.fetch(SQL["leases"], self.queue, self.epoch, HTTP, GONE_MS)
+        rows = await self.ask(SQL["leases"], self.queue, self.epoch, HTTP, GONE_MS)
         return [item_of(self.ids, row) for row in rows]
 
     async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:

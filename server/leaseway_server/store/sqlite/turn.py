@@ -55,6 +55,7 @@ class SqliteTurn:
         commit: Callable[[], Awaitable[None]],
     ) -> None:
         self.missed: list[str] = []
+        self.paused: bool | None = None
         self._execute = connection.execute
         self._executemany = connection.executemany
         self._ids = ids
