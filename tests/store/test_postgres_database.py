@@ -76,7 +76,7 @@ async def tables(postgres: Postgres, name: str) -> set[str]:
         ("postgresql://ann:s3cr3t@db.example:5433/work", "ann@db.example:5433/work"),
         ("postgres://db.example/work?sslmode=require&password=s3cr3t", "db.example/work"),
         ("postgresql:///work?host=/run/postgresql", "/run/postgresql/work"),
-        ("postgresql://ann%40x:s3cr3t%2F%40@[::1]/work", "ann@x@::1/work"),
+        ("postgresql://ann%40x:s3cr3t%2F%40@[::1]/work", "ann@x@[::1]/work"),
         ("postgresql://", "localhost"),
     ],
 )
