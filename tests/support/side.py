@@ -46,7 +46,7 @@ class Monitor:
     """A monitor socket that watches all that it posted, by the ids or as `mine`."""
 
     def __init__(self, side: "Side") -> None:
-        self._engine = side.engine
+        self._engine, self._clock = side.engine, side.clock
         lookout = QueueLookout(side.engine.hub, Stats(side.clock, dict), self)
         self.session = MonitorSession(side.queue, "ann", frozenset({"fetch", "post"}), lookout)
 
@@ -73,7 +73,7 @@ class Monitor:
 
     def take(self) -> list[bytes]:
         """What is told now; ends that are told for the first time are stamped, as the socket does it."""
-        frames, views = self.session.take_with_views()
+        frames, views = self.session.take_with_views(self._clock.now())
         for view in views:
             if view.unfetched:
                 self._engine.stamp(view.id, view.rev)
