@@ -174,7 +174,7 @@ async def test_a_worker_is_told_what_is_cancelled_elsewhere(cluster: Cluster) ->
 # ── Why ──
 
 
-@pytest.mark.protocol("5.123")
+@pytest.mark.protocol("5.130")
 async def test_what_only_another_server_knows_is_no_reason(cluster: Cluster) -> None:
     here, there = cluster.servers
     item_id = (await ask(here, "POST", "/items", {"item": {"kind": "a"}}))["id"]
