@@ -32,7 +32,7 @@ CUTS: list[Fault] = ["cut", "cut before", "cut after"]
 async def settle(bench: Bench) -> None:
     """Steps on while the engine would not wait."""
     for _ in range(99):
-        if not bench.engine._waiting and bench.engine._next_deadline() > bench.clock.now():
+        if not bench.engine._backlog.waiting and bench.engine._next_deadline() > bench.clock.now():
             return
         await bench.engine.step()
     raise AssertionError("it never comes to rest")
@@ -96,6 +96,7 @@ async def test_a_turn_that_cuts_each_connection_is_refused_and_keeps_up_nobody(b
 # ── While it is away ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("7.18", "7.19")
 @pytest.mark.parametrize("fault", CUTS)
 async def test_while_it_is_away_what_needs_it_is_refused_and_said_clearly(
     bench: Bench, quiet: None, fault: Fault

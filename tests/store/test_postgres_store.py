@@ -557,6 +557,7 @@ async def test_a_turn_goes_through_a_pooler_of_transactions(url: str) -> None:
         assert store._connection is not None
         assert await store._connection.fetchval("SELECT count(*) FROM pg_prepared_statements WHERE name <> ''") == 0
         assert await store._connection.fetchval("SHOW lock_timeout") == "0"
+        assert [tuple(row) for row in await store.ask("SELECT $1::int", 5)] == [(5,)]
         assert await store._connection.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
         await store.close()
         await database.close()
