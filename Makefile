@@ -2,8 +2,8 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint sentences screens screens-pages bench across backlogs pgbouncer campaign-kill campaign-worker campaign-bulk campaign-cuts\
-	browser types
+.PHONY: help demo test coverage lint sentences screens screens-pages bench bench-stores bench-servers backlogs campaign-machine\
+	campaign-kill campaign-worker campaign-bulk campaign-cuts browser types pgbouncer
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -58,11 +58,17 @@ screens-pages: $(INSTALLED) browser ## the pictures of pages in the README, take
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)
 
-across: $(INSTALLED) ## from one server to another on one PostgreSQL: a waiting claim, a push; measured on this machine
-	PYTHONPATH=tests $(RUN)/python tests/benchmarks/across_servers.py $(ARGS)
+bench-servers: $(INSTALLED) ## from one server to another on one PostgreSQL: a waiting claim, a push; measured on this machine
+	$(RUN)/python tests/benchmarks/across_servers.py $(ARGS)
 
 backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lists, why, measured on this machine
 	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)
+
+bench-stores: $(INSTALLED) ## the same on SQLite and on PostgreSQL, side by side, measured on this machine
+	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/stores.py $(ARGS)
+
+campaign-machine: $(INSTALLED) ## 1,000 random programs on each store, others each time, held against a dictionary
+	LEASEWAY_MACHINE_EXAMPLES=1000 $(RUN)/python -m pytest -q tests/unit/test_machine.py $(ARGS)
 
 campaign-kill: $(INSTALLED) ## 1,000 times kill -9 of a working server, and what was lost: nothing, or this fails
 	$(RUN)/python tests/chaos/kill_loop.py --rounds 1000 $(ARGS)

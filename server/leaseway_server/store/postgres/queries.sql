@@ -15,7 +15,9 @@ SELECT found.* FROM unnest($2::bigint[]) AS asked (seq) CROSS JOIN LATERAL (
 ) AS found;
 
 -- name: look
-SELECT {columns} FROM leaseway.item WHERE queue = $1 AND seq = ANY ($2::bigint[]);
+SELECT found.* FROM unnest($2::bigint[]) AS asked (seq) CROSS JOIN LATERAL (
+    SELECT {columns} FROM leaseway.item WHERE queue = $1 AND item.seq = asked.seq LIMIT 1
+) AS found;
 
 -- name: time
 -- The clock and not `now()`, which is when the transaction began.
