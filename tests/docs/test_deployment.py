@@ -35,6 +35,7 @@ SEVERAL: Final = [
 ]  # fmt: skip
 ITEM: Final = {"image": "data:image/png;base64,iVBORw0KGgo=", "width": 64, "format": "png"}
 DEPLOY: Final = ROOT / "deploy"
+EXAMPLE: Final = ROOT / "schemas/leaseway_schemas/examples/resize"
 UNITS: Final = {"leaseway": 1.5, "leaseway-database": 1.8, "leaseway-caddy": 2.0}
 """The exposure that systemd may find at most, of 10. A unit without hardening has 9.6."""
 
@@ -208,9 +209,7 @@ async def test_the_steps_lead_to_a_server_on_a_database(tmp_path: Path, postgres
             place = f"leaseway@127.0.0.1:{postgres.port}/leaseway"
             toml = there.here(BLOCKS["several-toml"]).replace("leaseway@10.0.0.5/leaseway?sslmode=require", place)
             there.path("/etc/leaseway/leaseway.toml").write_text(toml)
-            shutil.copytree(
-                ROOT / "schemas/leaseway_schemas/examples/resize", there.path("/etc/leaseway/schemas/resize")
-            )
+            shutil.copytree(EXAMPLE, there.path("/etc/leaseway/schemas/resize"))
             await there.run(BLOCKS["several-env"])
             assert there.path("/etc/leaseway/leaseway.env").stat().st_mode & 0o777 == 0o600
             said = await there.run(BLOCKS["several-check"])
@@ -251,7 +250,7 @@ def test_a_backup_and_an_upgrade_use_options_that_there_are(postgres: Postgres) 
 
 def test_each_metric_that_is_watched_is_there() -> None:
     documented = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
-    watched = {name.removesuffix("_bucket") for name in re.findall(r"leaseway_[a-z_]+", PAGE)}
+    watched = {name.removesuffix("_bucket") for name in re.findall(r"(?<!/)leaseway_[a-z_]+", PAGE)}
     assert len(watched) > 4
     assert not [name for name in watched if f"`{name}`" not in documented]
 
@@ -328,7 +327,7 @@ async def built(there: Machine) -> tuple[dict[str, str], list[str], list[str]]:
 def configure(there: Machine) -> None:
     """Puts the page's configuration where the container has it."""
     there.path("/etc/leaseway/leaseway.toml").write_text(there.here(BLOCKS["toml"]))
-    shutil.copytree(ROOT / "schemas/leaseway_schemas/examples/resize", there.path("/etc/leaseway/schemas/resize"))
+    shutil.copytree(EXAMPLE, there.path("/etc/leaseway/schemas/resize"))
 
 
 def status(command: list[str], environment: dict[str, str], folder: Path) -> int:
