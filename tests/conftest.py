@@ -3,7 +3,7 @@
 import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -21,6 +21,15 @@ settings.register_profile(
 settings.register_profile("search", settings.get_profile("suite"), derandomize=False)
 settings.load_profile(os.environ.get("LEASEWAY_HYPOTHESIS_PROFILE", "suite"))
 
+_COUNTED: Final = (
+    "unit/",
+    "store/",
+    "server/test_engine",
+    "server/test_following",
+    "server/test_lists",
+    "server/test_match.py",
+)
+"""The tests of the core and of the stores."""
 _MEMORY: Final = Path("/dev/shm")
 _ROOM: Final = 2 * 1024**3
 """Bytes: all that the tests have at one time, many times over."""
@@ -48,16 +57,29 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Takes no account of the lines that a test marked `unmeasured` reaches: that would double its time."""
-    measured = coverage.Coverage.current() if item.get_closest_marker("unmeasured") else None
-    if measured is None:
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Takes account of the lines that a test reaches, and of those of the processes that it starts, where it counts.
+
+    To count them doubles the time of a test. What has to be reached wholly are the core and the stores: the tests of
+    these alone are counted, unless `LEASEWAY_MEASURE=all` asks for more (`make coverage`).
+    """
+    measured = coverage.Coverage.current()
+    if measured is None or _counts(item):
         return (yield)
     measured.stop()
     try:
-        return (yield)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.delenv("COVERAGE_PROCESS_START", raising=False)
+            return (yield)
     finally:
         measured.start()
+
+
+def _counts(item: pytest.Item) -> bool:
+    if item.get_closest_marker("unmeasured"):
+        return False
+    place = item.path.relative_to(Path(__file__).parent).as_posix()
+    return place.startswith(_COUNTED) or os.environ.get("LEASEWAY_MEASURE") == "all"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,20 +1,24 @@
 """The dashboard of a queue in a real browser, with a real server: what it shows, live, and what one does with it."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import pytest_asyncio
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
 from leaseway import Attempt, Client, Worker
-from support.dashboard import Dashboard
+from leaseway_server.core.commands import Found, Read
+from support.dashboard import Dashboard, dashboard
 from support.server import TestServer, open_queue, running_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-QUEUES = ("live", "full", "many", "turned", "evil", "large", "bulk", "busy", "keys", "skewed", "typed")
+QUEUES = ("live", "full", "many", "turned", "evil", "large", "bulk", "busy", "keys", "skewed", "typed", "looked")
 DAY_OFF = "const now = Date.now; Date.now = () => now() - 86_400_000;"
 """In the page: its clock is a day behind."""
 EVIL = "<script>document.title = 1</script><img src=x onerror='document.title = 1'>"
@@ -28,18 +32,50 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Test
         yield running
 
 
-async def test_all_queues_are_shown_live(page: Dashboard, server: TestServer) -> None:
-    await page.go()
-    card = page.tab.page.locator(".cards li").filter(has_text="live")
-    await expect(card).to_contain_text("empty · 0 workers")
-    async with Client(f"{server.ws_url}/live") as queue:
-        job = await queue.post(1)
-        await expect(card).to_contain_text("1 pending")
-        assert await job.cancel()
-        await expect(card).to_contain_text("1 cancelled")
-    await card.get_by_role("link").click()
-    await expect(page.tab.page.get_by_role("heading", level=1)).to_contain_text("live")
-    await expect(page.rows.locator(".badge")).to_have_text(["cancelled"])
+async def test_all_queues_are_shown_live_at_two_pushes_a_second_in_all(browser: Browser, tmp_path: Path) -> None:
+    async with running_server(tmp_path, open_queue("live") + open_queue("other")) as server:
+        page = await dashboard(browser, server)
+        await page.go()
+        card = page.tab.page.locator(".cards li").filter(has_text="live")
+        await expect(card).to_contain_text("empty · 0 workers")
+        async with Client(f"{server.ws_url}/live") as queue:
+            job = await queue.post(1)
+            await expect(card).to_contain_text("1 pending")
+            assert await job.cancel()
+            await expect(card).to_contain_text("1 cancelled")
+        assert {(path, hello["paceMs"]) for path, hello in page.hellos} == {
+            ("/live/monitor", 1000),
+            ("/other/monitor", 1000),
+        }
+        page.hellos.clear()
+        await card.get_by_role("link").click()
+        await expect(page.tab.page.get_by_role("heading", level=1)).to_contain_text("live")
+        await expect(page.rows.locator(".badge")).to_have_text(["cancelled"])
+        assert [(path, hello["paceMs"]) for path, hello in page.hellos] == [("/live/monitor", 500)]
+        await page.tab.page.context.close()
+        assert page.complaints == []
+
+
+async def test_who_looks_fetches_nothing_and_lists_no_results(page: Dashboard, server: TestServer) -> None:
+    async with httpx.AsyncClient(base_url=f"{server.base_url}/looked") as http:  # Watches nothing, as a client would.
+        ids = [str((await http.post("/items", json={"item": number})).json()["id"]) for number in range(2)]
+        await http.post("/result", json={"id": ids[0], "value": "of use"})
+        await page.open(f"looked/{ids[0]}")
+        await expect(page.part("result")).to_contain_text("of use")
+        await page.button("Close").click()
+        await page.rows.filter(has_text="pending").get_by_role("link").click()
+        await expect(page.badge).to_have_text("pending")
+        await http.post(f"/items/{ids[1]}/cancel")
+        await expect(page.badge).to_have_text("cancelled")
+        await http.post("/items", json={"item": "a turn that is synced: stamps go with it"})
+    found = await server.engine("looked").ask(Read(tuple(ids)))
+    assert isinstance(found, Found)
+    assert [found.items[item_id].fetched_at for item_id in ids] == [0, 0]
+    assert all(hello["stamp"] is False for _, hello in page.hellos)
+    assert all("results=false" in url for url in page.asked if "/items?" in url)
+    assert all(
+        "stamp=false" in url for url in page.asked if re.search("/items/[0-9a-f]{16}$|/items/[0-9a-f]{16}[?]", url)
+    )
 
 
 async def test_an_item_is_shown_in_full_from_its_post_to_its_end(page: Dashboard, server: TestServer) -> None:
@@ -231,19 +267,23 @@ async def test_a_large_result_is_shown_in_part_and_then_whole(page: Dashboard, s
 
 
 async def test_a_busy_queue_costs_two_pushes_a_second(page: Dashboard, server: TestServer) -> None:
-    await page.open("busy")
-    began = asyncio.get_running_loop().time()
-    page.pushes.clear()
     worker = Worker(f"{server.ws_url}/busy", concurrency=50)
 
     @worker.handler
     async def work(item: Any, attempt: Attempt) -> Any:
-        await attempt.progress({"percent": 50})
+        for percent in range(0, 100, 50 if item else 1):
+            await attempt.progress({"percent": percent})
         return item
 
-    async with Client(f"{server.ws_url}/busy") as queue, worker:
+    async with Client(f"{server.ws_url}/busy") as queue:
         jobs = await queue.post_many(list(range(500)))
-        await asyncio.gather(*(job.result() for job in jobs))
+        await page.open(f"busy/{jobs[0].id}")
+        await expect(page.badge).to_have_text("pending")
+        began = asyncio.get_running_loop().time()
+        page.pushes.clear()
+        async with worker:
+            await asyncio.gather(*(job.result() for job in jobs))
+    await expect(page.badge).to_have_text("finished")
     await expect(page.figure("finished")).to_have_text("500")
     took = asyncio.get_running_loop().time() - began
     assert 0 < len(page.pushes) <= 2 * took + 2

@@ -98,6 +98,7 @@ async def test_who_is_no_administrator_has_what_is_its_own(page: Dashboard, serv
         elsewhere = await queue.post("posted elsewhere")
     await page.button("Show all that is mine").click()
     await expect(page.rows).to_have_count(2)
+    assert [hello["paceMs"] for _, hello in page.hellos] == [1000, 1000], "two connections, two pushes a second in all"
     await page.tab.page.get_by_label("An item's id").fill(elsewhere.id)
     await page.button("Show it").click()
     await page.act("Cancel", "Cancel it")

@@ -135,6 +135,12 @@ async def test_a_list_that_never_ends_is_told(peer: Peer) -> None:
     assert peer.asked == [f"GET /demo/items?status=pending&limit=100{more}" for more in ("", "&cursor=again")]
 
 
+async def test_a_list_can_do_without_results(peer: Peer) -> None:
+    peer.answer = (200, {"items": [status()], "next": None})
+    assert [view.result async for view in peer.asking.items({"key": "a"}, results=False)] == [None]
+    assert peer.asked == ["GET /demo/items?key=a&results=false&limit=100"]
+
+
 @pytest.mark.parametrize("closes", [True, False])
 def test_a_connection_that_was_closed_meanwhile_costs_no_get(peer: Peer, closes: bool) -> None:
     peer.answer, peer.closes = (200, status()), closes

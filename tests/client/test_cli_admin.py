@@ -127,7 +127,7 @@ def test_items_are_lines_with_the_columns_that_hold_something(peer: Peer) -> Non
         f"{B}  processing  1h ago  1m ago   1         alice  box-1; 40.5 %",
         f"{C}  scheduled   1h ago  1m ago                    due in 2h",
     ]
-    assert peer.asked == ["GET /demo/items?limit=100"]
+    assert peer.asked == ["GET /demo/items?results=false&limit=100"]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_items_asks_for_what_is_wanted(peer: Peer) -> None:
     peer.answers["GET /demo/items"] = page()
     words = ["--status", "dead", "--status", "failed", "--label", "retrying", "--posted-by", "a b&c", "--key", "ä=1"]
     told = call(items, peer.url + "/", *words, "--limit", "7")
-    query = "status=dead&status=failed&label=retrying&postedBy=a+b%26c&key=%C3%A4%3D1&limit=7"
+    query = "status=dead&status=failed&label=retrying&postedBy=a+b%26c&key=%C3%A4%3D1&results=false&limit=7"
     assert peer.asked == [f"GET /demo/items?{query}"]
     assert (told.exit_code, told.stdout, told.stderr) == (0, "", "There are no such items in demo.\n")
     assert call(items, peer.url).stderr == "demo is empty.\n"

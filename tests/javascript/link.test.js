@@ -75,6 +75,25 @@ test("a queue dials when it is first needed, and says hello before all else", as
   assert.equal(made.online, true);
 });
 
+test("how one wants to be told is said on every socket: after a reconnect, and on that of mine too", async () => {
+  const made = queue({ paceMs: 500, stamp: false });
+  void made.connected();
+  await peer.accept();
+  await peer.drop();
+  await clock.pass(250);
+  await peer.accept();
+  void made.watch("mine").next();
+  await peer.accept();
+  assert.deepEqual(
+    peer.sockets.map(({ sent: [{ hello }] }) => [hello.paceMs, hello.stamp]),
+    Array(3).fill([500, false]),
+  );
+  for (const paceMs of [0, -1, 0.5, 60_001, NaN, null, "500"]) {
+    assert.throws(() => queue({ paceMs }), { name: "TypeError", message: /^paceMs is a whole number/ });
+  }
+  assert.throws(() => queue({ stamp: 0 }), { name: "TypeError", message: "stamp is true or false" });
+});
+
 test("a cut connection comes back, and the item's end is seen once", async () => {
   const { seen } = await watching();
   await peer.say(view(ID, 1));

@@ -7,7 +7,7 @@ import pytest
 from leaseway_server.core.commands import Found, Read
 from support.clock import START, ManualClock
 from support.http_client import http_client
-from support.raw import raw_socket
+from support.raw import PING, PONG, raw_socket
 from support.server import TestServer, open_queue, running_server
 
 
@@ -87,3 +87,29 @@ async def test_the_first_delivery_of_an_end_stamps_it(door: str, tmp_path: Path)
             clock.advance(10)
             await http.get(f"/demo/items/{item_id}")
             assert await fetched_at(server, item_id) == START + 10, "the first one counts"
+
+
+@pytest.mark.protocol("3.49", "5.122")
+async def test_who_looks_on_stamps_nothing_and_takes_no_end_from_its_producer(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with (
+        running_server(tmp_path, clock=clock, users={"ann": ()}) as server,
+        http_client(server.base_url) as http,
+        raw_socket(f"{server.ws_url}/demo/monitor?token={server.tokens['ann']}") as onlooker,
+    ):
+        ann = {"Authorization": f"Bearer {server.tokens['ann']}"}
+        item_id = (await http.post("/demo/items", json={"item": 1}, headers=ann)).json()["id"]
+        assert (await http.post("/demo/result", json={"id": item_id, "value": 1})).json()["accepted"]
+        clock.advance(10)
+        for query in ("stamp=false", "stamp=false&waitMs=60000"):
+            assert (await http.get(f"/demo/items/{item_id}?{query}", headers=ann)).json()["status"] == "finished"
+        await onlooker.ask({"hello": {"stamp": False}})
+        for subscription in ([item_id], {"mine": True}):
+            assert (await onlooker.ask({"subscribe": subscription}))["status"] == "finished"
+            onlooker.frame(PING, b"read?")
+            assert ((frame := await onlooker.next()).opcode, frame.data) == (PONG, b"read?"), "no ping of the server's"
+        assert await fetched_at(server, item_id) == 0
+        async with raw_socket(f"{server.ws_url}/demo/monitor?token={server.tokens['ann']}") as producer:
+            assert (await producer.ask({"subscribe": {"mine": True}}))["id"] == item_id
+            await producer.answers_ping()
+        assert await fetched_at(server, item_id) == START + 10

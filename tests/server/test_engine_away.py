@@ -32,7 +32,7 @@ CUTS: list[Fault] = ["cut", "cut before", "cut after"]
 async def settle(bench: Bench) -> None:
     """Steps on while the engine would not wait."""
     for _ in range(99):
-        if not bench.engine._waiting and bench.engine._next_deadline() > bench.clock.now():
+        if not bench.engine._backlog.waiting and bench.engine._next_deadline() > bench.clock.now():
             return
         await bench.engine.step()
     raise AssertionError("it never comes to rest")

@@ -93,6 +93,19 @@ async def test_a_list_has_the_views_newest_first(http: httpx.AsyncClient) -> Non
     assert await listed(http, "limit=2") == ids[::-1]
 
 
+@pytest.mark.protocol("5.123")
+async def test_a_list_can_do_without_results(http: httpx.AsyncClient) -> None:
+    item_id = await post(http)
+    await http.post("/result", json={"id": item_id, "value": {"large": "x" * 100_000}})
+    (whole,) = (await http.get("/items?results=true")).json()["items"]
+    assert whole["result"] == {"large": "x" * 100_000}
+    page = (await http.get("/items?results=false")).json()
+    assert page["items"] == [whole | {"result": None}]
+    wire.check_response("GET", "/items?results=false", 200, page)
+    for query in ("results=no", "results=", "results=false&results=true"):
+        assert (await http.get(f"/items?{query}")).status_code == 422
+
+
 async def test_an_empty_list_is_one(http: httpx.AsyncClient) -> None:
     assert (await http.get("/items")).json() == {"items": [], "next": None}
     assert (await http.head("/items")).status_code == 200

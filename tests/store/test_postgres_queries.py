@@ -66,7 +66,7 @@ INDEXES = {
 }
 WHOLE = {"next_due", "next_expiry", "oldest_passing_key", "oldest_ready", "leases"}
 """What asks for all of an index, or for its head, and names no more than the queue."""
-MADE = {"pick_match": pick_match(3), "insert": insert(8), "update": update(COLUMNS[1:])}
+MADE = {"pick_match": pick_match(3), "insert": insert(COLUMNS, 8), "update": update(COLUMNS[1:])}
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from leaseway_server.runtime import peers
+from leaseway_server.runtime import neighbours, peers
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.store.postgres import servers, store
 from support.postgres import Postgres, fresh_database
@@ -66,6 +66,7 @@ async def running_cluster(
 def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers that start from now on in this process say more often that they are alive, and are gone sooner."""
     monkeypatch.setattr(peers, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(neighbours, "LOOK_MS", 200)
     monkeypatch.setattr(servers, "GONE_MS", 1_500)
     monkeypatch.setattr(store, "GONE_MS", 1_500)
 

@@ -1,6 +1,9 @@
 """The dashboard in a real browser: where its parts are, as a person finds them, by their names."""
 
+import json
 from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, Locator, WebSocket, expect
 
@@ -12,12 +15,16 @@ PATIENCE_MS = 15_000
 
 @dataclass
 class Dashboard:
-    """A tab that shows it. `asked` are the addresses that the page asked for, sockets too; `pushes` counts frames."""
+    """A tab that shows it. `asked` are the addresses that the page asked for, sockets too; `pushes` counts frames.
+
+    `hellos` are what the page said of itself, by the address of the socket.
+    """
 
     tab: Tab
     server: TestServer
     asked: list[str] = field(default_factory=list)
     pushes: list[str | bytes] = field(default_factory=list)
+    hellos: list[tuple[str, Any]] = field(default_factory=list)
 
     async def go(self, place: str = "") -> None:
         """Loads the page, whatever was there before."""
@@ -115,6 +122,11 @@ async def dashboard(browser: Browser, server: TestServer) -> Dashboard:
     def on_socket(socket: WebSocket) -> None:
         shown.asked.append(socket.url)
         socket.on("framereceived", lambda frame: shown.pushes.append(frame))
+        socket.on("framesent", lambda frame: on_said(socket, json.loads(frame)))
+
+    def on_said(socket: WebSocket, message: Any) -> None:
+        if "hello" in message:
+            shown.hellos.append((urlsplit(socket.url).path, message["hello"]))
 
     page.on("websocket", on_socket)
     return shown

@@ -54,7 +54,7 @@ class Monitor(Talk):
 
     def sees(self) -> list[Message]:
         """What it is sent now, views included."""
-        frames, _ = self.monitor.take_with_views()
+        frames, _ = self.monitor.take_with_views(self.clock.now())
         return self.read(frames)
 
     def subscribes(self, *items: Item) -> None:

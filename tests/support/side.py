@@ -46,7 +46,7 @@ class Monitor:
     """A monitor socket that watches all that it posted, by the ids or as `mine`."""
 
     def __init__(self, side: "Side") -> None:
-        self._engine = side.engine
+        self._engine, self._clock = side.engine, side.clock
         lookout = QueueLookout(side.engine.hub, Stats(side.clock, dict), self)
         self.session = MonitorSession(side.queue, "ann", frozenset({"fetch", "post"}), lookout)
 
@@ -73,7 +73,7 @@ class Monitor:
 
     def take(self) -> list[bytes]:
         """What is told now; ends that are told for the first time are stamped, as the socket does it."""
-        frames, views = self.session.take_with_views()
+        frames, views = self.session.take_with_views(self._clock.now())
         for view in views:
             if view.unfetched:
                 self._engine.stamp(view.id, view.rev)
@@ -231,14 +231,14 @@ class Side:
                 return
             if self.engine._searching:
                 self.met["search went on in another turn"] += 1
-                self.met["something was said during a search"] += bool(self.engine._waiting)
+                self.met["something was said during a search"] += bool(self.engine._backlog.waiting)
             await self.engine.step()
         raise AssertionError("the engine runs in circles")
 
     @property
     def _busy(self) -> bool:
         engine = self.engine
-        return bool(engine._waiting) or engine._searching or engine._next_deadline() <= self.clock.now()
+        return bool(engine._backlog.waiting) or engine._searching or engine._next_deadline() <= self.clock.now()
 
     def heard(self) -> dict[Who, list[Said]]:
         """What everybody was told since the last time, in names."""

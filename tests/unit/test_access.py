@@ -14,6 +14,7 @@ from leaseway_server.core.access import (
     Grants,
     Right,
     Token,
+    administers,
     authorize,
     hash_token,
     rights,
@@ -218,3 +219,20 @@ def test_names_of_users(name: str) -> None:
 @pytest.mark.parametrize("name", ["", "a\nb", "\x1b[31m", "\x85", "x" * 201, "\u2028", "a\u2029b", "\ud800"])
 def test_what_is_no_name(name: str) -> None:
     assert not is_name(name)
+
+
+@pytest.mark.parametrize(
+    ("held", "does"),
+    [
+        (None, False),
+        (token("alice"), False),
+        (token("root"), True),
+        (token("root", only={"admin", "post"}), True),
+        (token("root", only={"post"}), False),
+        (token("root", queues={"open"}), False),
+    ],
+)
+def test_the_server_is_administered_by_its_administrators_tokens_that_are_for_all_queues(
+    held: Token | None, does: bool
+) -> None:
+    assert administers(frozenset({"root"}), held) == does

@@ -137,6 +137,12 @@ def test_an_item_and_an_empty() -> None:
     ]
 
 
+@pytest.mark.parametrize("value", [False, None, 1, "true", {}])
+def test_an_unclaim_is_followed_by_true(value: Any) -> None:
+    talk = talk_on()
+    assert talk.refused({"unclaim": value, "ref": 1}) == ("bad-message", "", None)
+
+
 @pytest.mark.protocol("4.40")
 def test_an_unclaim_is_answered_by_the_ends_of_the_claims_alone() -> None:
     talk = talk_on()

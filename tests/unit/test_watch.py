@@ -274,7 +274,7 @@ def test_views_are_joined_with_answers_where_the_client_asked_for_batches() -> N
 def test_the_first_delivery_of_an_end_is_known(item: Item, unfetched: bool) -> None:
     monitor = Monitor(QUEUE)
     monitor.subscribes(item)
-    _, (view,) = monitor.monitor.take_with_views()
+    _, (view,) = monitor.monitor.take_with_views(monitor.clock.now())
     assert (view.id, view.unfetched) == (ID, unfetched)
     assert view == view_of(item, NOW)
 

@@ -85,7 +85,7 @@ def test_all_tells_of_everybodys_and_stamps_nothing() -> None:
     assert exchange.command == ReadFollowed(ALL, BEYOND)
     monitor.settle(exchange, Followed([pending()], NOW))
     monitor.changes(ended("finished", id=OTHER), ended("dead", id=THIRD, posted_by=""))
-    frames, producers = monitor.monitor.take_with_views()
+    frames, producers = monitor.monitor.take_with_views(monitor.clock.now())
     assert told(monitor.read(frames)) == [(ID, 1), (OTHER, 3), (THIRD, 3)]
     assert producers == []
 
@@ -97,7 +97,7 @@ def test_an_end_that_a_producer_is_told_is_known_though_all_is_watched_too(first
     monitor.settle(exchange, Found(now=NOW, items={ID: held()}) if isinstance(first, list) else Followed(now=NOW))
     monitor.says({"subscribe": {"all": True}})
     monitor.changes(ended("finished"), ended("finished", id=OTHER, posted_by="bob"))
-    frames, producers = monitor.monitor.take_with_views()
+    frames, producers = monitor.monitor.take_with_views(monitor.clock.now())
     assert [view.id for view in producers] == [ID]
     assert told(monitor.read(frames))[-2:] == [(ID, 3), (OTHER, 3)]
 

@@ -8,6 +8,7 @@
 import { Door } from "./door.js";
 import { ConnectionLost, Forbidden, PostUnknown, UnknownItem } from "./errors.js";
 import { Feed } from "./feed.js";
+import { FeedState } from "./feed-state.js";
 import { Following } from "./following.js";
 import { Job } from "./job.js";
 import { Link } from "./link.js";
@@ -15,6 +16,7 @@ import { Newest } from "./newest.js";
 import { outsideOf } from "./outside.js";
 import { Pending } from "./pending.js";
 import { checkId } from "./protocol.js";
+import { tellingOf } from "./telling.js";
 import { WatchState } from "./watch-state.js";
 
 export { Job };
@@ -45,7 +47,8 @@ export { Job };
  * @property {Record<string, any>} [meta]
  */
 
-/** @typedef {import("./door.js").Credentials & Partial<import("./outside.js").Outside>} QueueOptions */
+/** @typedef {import("./door.js").Credentials & Partial<import("./outside.js").Outside>} SiteOptions */
+/** @typedef {SiteOptions & import("./telling.js").Telling} QueueOptions */
 
 const BODY = ["key", "priority", "delayMs", "dueAt", "ttlMs", "maxAttempts", "meta"];
 const CLOSED = "the queue was closed here";
@@ -71,12 +74,13 @@ const BLOCKED =
  * away for now; `refused` (with `error`) that no reconnect can mend it: everything that waits rejects with that error,
  * and a new `Queue` is needed; `view` (with `view`) that there is a newer state of an item that somebody watches here.
  *
- * Throws a `TypeError` for what is no queue's address, no credential, or where there is no WebSocket.
+ * Throws a `TypeError` for what is no queue's address, no credential or no pace, or where there is no WebSocket.
  */
 export class Queue extends EventTarget {
   #door;
   #outside;
-  #state = new WatchState();
+  #telling;
+  #state;
   #link;
   #following;
   /** @type {Pending<Job>} */
@@ -93,11 +97,12 @@ export class Queue extends EventTarget {
 
   /**
    * @param {string | URL} url  `wss://host/queue`, or the same with `ws`, `https` or `http`; in a page also `/queue`
-   * @param {QueueOptions} [options]  what lets us in, and for tests the WebSocket, fetch, clock and random to use
+   * @param {QueueOptions} [options]  what lets us in, how to be told, and for tests the WebSocket, fetch, clock, random
    */
   constructor(url, options = {}) {
     super();
     this.#outside = outsideOf(options);
+    this.#state = new WatchState((this.#telling = tellingOf(options)));
     this.#door = new Door(url, options, this.#outside);
     this.#link = new Link(this.#door, "monitor", this.#state, this.#outside, {
       deliver: (events) => this.#deliver(events),
@@ -359,7 +364,8 @@ export class Queue extends EventTarget {
   /** @param {"mine" | "all"} name @param {AbortSignal} [signal] */
   async *#feed(name, signal) {
     if (this.#over) throw this.#over;
-    const feed = new Feed(name, this.#door, this.#outside, (view) => this.#dispatch("view", { view }));
+    const state = new FeedState(name, this.#telling);
+    const feed = new Feed(state, this.#door, this.#outside, (view) => this.#dispatch("view", { view }));
     this.#feeds.add(feed);
     try {
       yield* feed.read(signal);

@@ -9,7 +9,8 @@
  */
 
 import { Mailbox } from "./mailbox.js";
-import { CLIENT, NOBODY, encode, ended, flatten, rejected } from "./protocol.js";
+import { NOBODY, encode, ended, flatten, rejected } from "./protocol.js";
+import { monitorHello } from "./telling.js";
 
 /** Milliseconds in which a live server tells the states that were asked for. */
 const ANSWER_WITHIN = 30_000;
@@ -26,6 +27,7 @@ export class FeedState extends Mailbox {
   urgent = false;
   interested = true;
   #name;
+  #telling;
   /** The newest `rev` that was told, by id. @type {Map<string, number>} */
   #open = new Map();
   /**
@@ -41,10 +43,11 @@ export class FeedState extends Mailbox {
   #checkDue = Infinity;
   #followRef = 0;
 
-  /** @param {"mine" | "all"} name */
-  constructor(name) {
+  /** @param {"mine" | "all"} name @param {import("./telling.js").Telling} [telling] */
+  constructor(name, telling = {}) {
     super();
     this.#name = name;
+    this.#telling = telling;
   }
 
   get deadline() {
@@ -52,7 +55,7 @@ export class FeedState extends Mailbox {
   }
 
   hello() {
-    return encode({ hello: { client: CLIENT, batch: true } });
+    return monitorHello(this.#telling);
   }
 
   probe() {

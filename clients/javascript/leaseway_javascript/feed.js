@@ -1,27 +1,24 @@
 /** One who follows `mine` or `all`: a connection of its own, for as long as it reads. */
 
 import { Forbidden } from "./errors.js";
-import { FeedState } from "./feed-state.js";
 import { Link } from "./link.js";
 import { Newest } from "./newest.js";
 
 /** @typedef {import("./protocol.js").View} View */
 
 export class Feed {
-  #state;
   #link;
   /** @type {Newest<View>} */
   #reader = new Newest();
 
   /**
-   * @param {"mine" | "all"} name
+   * @param {import("./feed-state.js").FeedState} state
    * @param {import("./door.js").Door} door
    * @param {import("./outside.js").Outside} outside
    * @param {(view: View) => void} told  of each newer state, whether it is read or not
    */
-  constructor(name, door, outside, told) {
-    this.#state = new FeedState(name);
-    this.#link = new Link(door, "monitor", this.#state, outside, {
+  constructor(state, door, outside, told) {
+    this.#link = new Link(door, "monitor", state, outside, {
       deliver: (events) => this.#deliver(events, told),
       online: () => {},
       offline: () => {},

@@ -11,7 +11,7 @@ import { outsideOf } from "./outside.js";
  * Rejects with `ConnectionLost` and `Unauthorized`.
  *
  * @param {string | URL} site  `https://host`, or the same with `http`, `wss` or `ws`; in a page also `/`
- * @param {import("./client.js").QueueOptions} [options]
+ * @param {import("./client.js").SiteOptions} [options]
  * @returns {Promise<{queue: string, rights: string[]}[]>}
  */
 export async function listQueues(site, options = {}) {

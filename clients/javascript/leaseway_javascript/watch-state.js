@@ -7,7 +7,8 @@
 
 import { Mailbox } from "./mailbox.js";
 import { Posts } from "./posts.js";
-import { CLIENT, NOBODY, checkId, encode, ended, flatten, rejected } from "./protocol.js";
+import { NOBODY, checkId, encode, ended, flatten, rejected } from "./protocol.js";
+import { monitorHello } from "./telling.js";
 
 /** Milliseconds in which a live server tells the state of a subscribed item, or there is no such item. */
 const ANSWER_WITHIN = 30_000;
@@ -69,6 +70,13 @@ export class WatchState extends Mailbox {
   #posts = new Posts();
   #stats = false;
   #statsRef = 0;
+  #telling;
+
+  /** @param {import("./telling.js").Telling} [telling] */
+  constructor(telling = {}) {
+    super();
+    this.#telling = telling;
+  }
 
   // What the connection asks and tells
 
@@ -83,7 +91,7 @@ export class WatchState extends Mailbox {
   }
 
   hello() {
-    return encode({ hello: { client: CLIENT, batch: true } });
+    return monitorHello(this.#telling);
   }
 
   /** The ack, or the refusal, says that the server lives. */

@@ -78,9 +78,10 @@ class Asking:
         told = await self._ask(lambda remote: remote.get("", "limits"))
         return int(told["limits"]["maxBulkItems"])
 
-    async def items(self, filters: Mapping[str, Filter]) -> AsyncIterator[View]:
+    async def items(self, filters: Mapping[str, Filter], *, results: bool = True) -> AsyncIterator[View]:
         """The items that the filters hold, newest first; the filters are the list's parameters (§5, Lists)."""
         query = [(name, value) for name, values in filters.items() for value in _values(values)]
+        query += [] if results else [("results", "false")]
         cursor: str | None = ""
         while cursor is not None:
             page = await self._ask(_page([*query, ("limit", str(PAGE))], cursor))

@@ -206,13 +206,15 @@ class Client(Generic[Item, Result]):
         label: Filter = None,
         posted_by: Filter = None,
         key: Filter = None,
+        results: bool = True,
     ) -> AsyncIterator[View]:
         """The items of the queue that have these, newest first; needs the right `admin`. Asked over HTTP, in pages.
 
-        Each takes one value or several; `posted_by=""` is who posted without a token. Raises `Forbidden`, and
-        `ConnectionLost` where the server cannot be reached.
+        Each takes one value or several; `posted_by=""` is who posted without a token. Without `results`, which may be
+        large, each view's is None. Raises `Forbidden`, and `ConnectionLost` where the server cannot be reached.
         """
-        return self._asking.items({"status": status, "label": label, "postedBy": posted_by, "key": key})
+        wanted = {"status": status, "label": label, "postedBy": posted_by, "key": key}
+        return self._asking.items(wanted, results=results)
 
     # The connection
 

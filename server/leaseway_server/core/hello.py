@@ -4,18 +4,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from leaseway_server.core.jsontext import Json
-from leaseway_server.core.members import an_object, flag, name_of
+from leaseway_server.core.members import an_object, flag, integer, name_of
 from leaseway_server.core.queue import check_in
 
 LABELS_LIMIT: Final = 2_000
 """Bytes of compact UTF-8."""
+LONGEST_PACE: Final = 60_000
+"""Milliseconds: who waits longer for news does better to ask now and then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
     """Who speaks on a socket, and what it asks for; the default is a client that never said `hello`.
 
-    `worker` and `client` are "" where they were not named, `labels` is JSON, an object.
+    `worker` and `client` are "" where they were not named, `labels` is JSON, an object. `pace_ms` is the time between
+    two pushes, 0 where they come as they happen; without `stamp` no end that is told counts as fetched.
     """
 
     worker: str = ""
@@ -23,6 +26,8 @@ class Greeting:
     labels: str = "{}"
     cancel: bool = False
     batch: bool = False
+    pace_ms: int = 0
+    stamp: bool = True
 
 
 def parse_hello(value: Json) -> Greeting:
@@ -35,4 +40,6 @@ def parse_hello(value: Json) -> Greeting:
         labels=check_in(dict(labels), None, LABELS_LIMIT, "labels", "/labels"),
         cancel=flag(hello, "cancel", default=False),
         batch=flag(hello, "batch", default=False),
+        pace_ms=integer(hello, "paceMs", least=1, most=LONGEST_PACE) or 0,
+        stamp=flag(hello, "stamp", default=True),
     )

@@ -71,6 +71,8 @@ class MonitorSession(Conversation):
         """How many those are in all."""
         self._first_views = FirstViews()
         self._stats = b""
+        self._pushed_at = 0
+        """When something went out that answers nothing."""
 
     def close(self) -> None:
         """The socket is gone: nobody watches here any more."""
@@ -106,16 +108,36 @@ class MonitorSession(Conversation):
     def _may_see_stats(self) -> bool:
         return not self.queue.own_only or "admin" in self._rights
 
-    def take_with_views(self) -> tuple[list[bytes], list[View]]:
-        """The frames to send now: direct answers, the newest views, the figures; and the views told to a producer."""
+    def take_with_views(self, now: int) -> tuple[list[bytes], list[View]]:
+        """The frames to send now: direct answers, the newest views, the figures; and the views told to a producer.
+
+        What answers nothing is among them only where the pace allows a push by now, ms since the epoch.
+        """
         messages = self._take_messages()
-        views = self.watching.take()
-        messages.extend(view.encoded for view in views)
-        if self._stats:
-            messages.append(self._stats)
+        if now < self._pushed_at + self.greeting.pace_ms:
+            views = self.watching.take_asked()
+            messages += [view.encoded for view in views]
+        else:
+            if self._pushing:
+                self._pushed_at = now
+            views = self.watching.take()
+            messages += [view.encoded for view in views] + ([self._stats] if self._stats else [])
             self._stats = b""
-        told = [view for view in views if self.watching.for_producer(view)]
+        told = [view for view in views if self.greeting.stamp and self.watching.for_producer(view)]
         return frames(messages, self.greeting.batch, self.queue.limits.message_bytes), told
+
+    @property
+    def push_at(self) -> int:
+        """When what the pace holds back may go out, ms since the epoch; 0 where it holds nothing."""
+        return self._pushed_at + self.greeting.pace_ms if self._pushing else 0
+
+    def hurry(self) -> None:
+        """What the pace holds back may go out at once: the socket will be closed."""
+        self._pushed_at = 0
+
+    @property
+    def _pushing(self) -> bool:
+        return self.watching.pushing or bool(self._stats)
 
     def _handle(self, verb: str, value: Json, exchange: Exchange, said: list[Exchange]) -> None:
         match verb:

@@ -45,6 +45,8 @@ class WatchList:
         """Posters; with `ALL` everybody."""
         self._newest: dict[str, int] = {}
         self._pending: dict[str, View] = {}
+        self._asked: dict[str, None] = {}
+        """Those of them that answer a message: no pace holds them back."""
         self.weight = 0
         """How many bytes wait to be told."""
 
@@ -61,6 +63,11 @@ class WatchList:
     def pending(self) -> bool:
         """Whether there is something to tell."""
         return bool(self._pending)
+
+    @property
+    def pushing(self) -> bool:
+        """Whether there is something to tell that answers nothing."""
+        return len(self._pending) > len(self._asked)
 
     def add(self, item_id: str) -> None:
         """Watches the item, from the next view on that it is offered."""
@@ -87,16 +94,20 @@ class WatchList:
         self._newest.pop(item_id, None)
 
     def offer(self, view: View) -> None:
-        """A change of an item: told unless this or a newer view was offered before."""
+        """A change of an item: told unless this or a newer one was offered before. The first of a named one answers."""
         known = self._known(view)
         if known is not None and view.rev > known:
+            if self._newest.get(view.id) == 0:
+                self._asked[view.id] = None
             self._hold(view)
 
     def answer(self, view: View) -> None:
-        """A view that was asked for: told, unless a newer one was offered before."""
+        """A view that was asked for: told, or in its place the newer one that waits to be."""
         known = self._known(view)
         if known is not None and view.rev >= known:
             self._hold(view)
+        if view.id in self._pending:
+            self._asked[view.id] = None
 
     def for_producer(self, view: View) -> bool:
         """Whether this is told as to a producer: who watches all does it as an administrator (PROTOCOL.md §3)."""
@@ -106,7 +117,16 @@ class WatchList:
         """What is to be told now, oldest change first."""
         views = list(self._pending.values())
         self._pending.clear()
+        self._asked.clear()
         self.weight = 0
+        return views
+
+    def take_asked(self) -> list[View]:
+        """What of it answers a message; the rest waits on."""
+        views = [self._pending[item_id] for item_id in self._asked]
+        for item_id in self._asked:
+            self._drop(item_id)
+        self._asked.clear()
         return views
 
     def _known(self, view: View) -> int | None:
@@ -119,6 +139,7 @@ class WatchList:
 
     def _drop_unwanted(self, view: View) -> None:
         if self._known(view) is None:
+            self._asked.pop(view.id, None)
             self._drop(view.id)
 
     def _hold(self, view: View) -> None:

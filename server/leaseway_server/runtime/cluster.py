@@ -59,9 +59,10 @@ class Cluster:
             await self._peers.leave()
 
     def _hear(self, queue: int, server: int, what: str) -> None:
-        if (engine := self._engines.get(queue)) is not None:
-            engine.hint(server, what)
+        if (engine := self._engines.get(queue)) is not None and engine.surroundings is not None:
+            engine.surroundings.hint(server, what)
 
     def _suspect(self) -> None:
         for engine in self._engines.values():
-            engine.suspect_hints()
+            if engine.surroundings is not None:
+                engine.surroundings.suspect()

@@ -2,42 +2,33 @@
 
 Its task is the only one that runs turns, and nobody cancels it. An answer is given after the commit that it speaks of,
 never before. Here is when a turn runs, and what happens when it fails; what a turn does is in `turn.py`, what is over
-in `deadlines.py`, who is told of it in `teller.py`.
+in `deadlines.py`, who is told of it in `teller.py`. While its database is away, `outage.py` says what follows; where
+other servers share it, `surroundings.py` takes in what they did.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from itertools import count, islice
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Final
 
-from leaseway_server.core.commands import (
-    Answer,
-    Ask,
-    Command,
-    Done,
-    Drop,
-    Empty,
-    Failed,
-    Found,
-    Outcome,
-    Read,
-    Withdraw,
-)
+from leaseway_server.core.commands import Answer, Ask, Command, Drop, Failed, Outcome, Withdraw
 from leaseway_server.core.dispatch import Dispatch
-from leaseway_server.core.errors import StoreAway, StoreBusy, StoreError, StoreFull, StoreLost, Unavailable
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost, Unavailable
 from leaseway_server.core.queue import Queue
+from leaseway_server.runtime.backlog import Backlog
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.deadlines import Deadlines
 from leaseway_server.runtime.epochs import Epochs
 from leaseway_server.runtime.hub import Hub
 from leaseway_server.runtime.leases import Lease, Leases
 from leaseway_server.runtime.looking import Looking, index_members
-from leaseway_server.runtime.neighbours import Neighbours, News
+from leaseway_server.runtime.losses import Losses
+from leaseway_server.runtime.neighbours import Neighbours
 from leaseway_server.runtime.observer import Gauges, Nobody, Observer
-from leaseway_server.runtime.outage import Doubt, Outage
-from leaseway_server.runtime.submission import Submission, fitting, nobody
+from leaseway_server.runtime.outage import REFUSED, Doubt, Outage
+from leaseway_server.runtime.submission import Submission, nobody
+from leaseway_server.runtime.surroundings import Surroundings
 from leaseway_server.runtime.tally import Tally
 from leaseway_server.runtime.teller import OnLoss, Teller
 from leaseway_server.runtime.turn import Sweeps, TurnWork
@@ -48,9 +39,6 @@ RETRY_MS: Final = 500
 BUSY_TRIES: Final = 6
 """So often a turn is run again that others were in the way of: at once, then after a moment that doubles, by chance."""
 BUSY_SECONDS: Final = 0.002
-NOT_THERE: Final = "the server cannot reach its database at the moment; nothing of this was done"
-ROWS_AT_ONCE: Final = 250
-"""So many rows that others changed are read at a time."""
 PASSES: Final = 5
 """So often the event loop goes round between two slices of a search or a sweep: a request comes in, and its answer goes
 out, over several rounds, and is not to wait for a slice in each."""
@@ -90,18 +78,19 @@ class Engine:
         self.paused = False
         """Whether claims find nothing, as it was committed."""
         self._holders = count(1)
-        self._waiting: list[Submission] = []
-        self._kept: list[Submission] = []
-        self._event = asyncio.Event()
-        self._blocked_until = 0
-        self._outage = Outage()
-        self._suspected = False
-        self._neighbours = neighbours
-        self._met: tuple[frozenset[int], int] | None = None
-        self._patience = resume_grace
+        self._backlog = Backlog(self._teller)
+        self._outage = Outage(queue.name, clock, self._backlog, self._dispatch, self._teller)
+        self._losses = Losses(self._leases, self._teller, self.submit)
+        self.surroundings = self._among(neighbours) if neighbours else None
+        """What it knows of other servers; None where nobody can share its store."""
+        self._grace = resume_grace
         self._claims_open = True
         self._stopping = False
         self._lost: StoreLost | None = None
+
+    def _among(self, neighbours: Neighbours) -> Surroundings:
+        memory = (self.epochs, self._leases, self._losses, self._dispatch, self.hub, self._teller, self.tally)
+        return Surroundings(neighbours, self._backlog.event.set, self.clock, *memory)
 
     # ── What the web asks ──
 
@@ -117,9 +106,7 @@ class Engine:
         """Has the command done in the next turn. `answer` is told each outcome, after the commit."""
         if isinstance(command, Drop) and not self._claims_open:
             command = Withdraw(command.holder)  # On a planned stop nothing is requeued (§6).
-        if not self._waiting:
-            self._event.set()
-        self._waiting.append(Submission(command, answer))
+        self._backlog.put(Submission(command, answer))
 
     def stamp(self, item_id: str, rev: int) -> None:
         """A producer was told the item's end, by the view `rev`.
@@ -131,7 +118,7 @@ class Engine:
     @property
     def workers(self) -> int:
         """How many sockets of workers are open, on other servers too: those that can be told of losses."""
-        return self._teller.sockets + (self._neighbours.workers if self._neighbours else 0)
+        return self._teller.sockets + (self.surroundings.neighbours.workers if self.surroundings else 0)
 
     def waiting(self, holder: int) -> list[tuple[Ask, int]]:
         """A socket's waiting claims, oldest first, and how many items each still takes."""
@@ -155,7 +142,7 @@ class Engine:
     @property
     def writable(self) -> bool:
         """Whether the last turns could be written, as far as is known."""
-        return self._lost is None and not self._blocked_until
+        return self._lost is None and not self._backlog.blocked_until
 
     @property
     def gauges(self) -> Gauges:
@@ -176,29 +163,12 @@ class Engine:
     @property
     def deserted(self) -> bool:
         """Whether its database is away for so long that clients had better find another server."""
-        return self._outage.lasts(self.clock.now()) > self._patience
+        return self._outage.lasts > self._grace
 
     def suspect(self) -> None:
         """The store may be away: the next step sees."""
-        self._suspected = True
-        self._event.set()
-
-    def meet(self, alive: frozenset[int], newest: int) -> None:
-        """These are the other servers that are alive, and the latest epoch that ever began."""
-        self._met = alive, newest
-        self._event.set()
-
-    def hint(self, server: int, what: str) -> None:
-        """Another server hints at something of this queue."""
-        if self._neighbours is not None:
-            self._neighbours.hint(server, what)
-            self._event.set()
-
-    def suspect_hints(self) -> None:
-        """Hints may have been missed."""
-        if self._neighbours is not None:
-            self._neighbours.suspect()
-            self._event.set()
+        self._outage.suspected = True
+        self._backlog.event.set()
 
     def check_store(self) -> None:
         """Looks whether the store is still where it was; call it each second."""
@@ -220,12 +190,8 @@ class Engine:
     async def start(self) -> None:
         """Reads the leases; call it once before `run` or `step`."""
         await index_members(self._store, self.queue.match, self.queue.name)
-        if self._neighbours is not None and self._met is not None:
-            self.epochs.begin_among(*self._met)
-            self._neighbours.meet(self._met[0], self.clock.now())
-            now = self.clock.now()
-            self.tally.hear(await self._neighbours.begin(now), now)
-            self._met = None
+        if self.surroundings is not None:
+            await self.surroundings.begin()
         await self._read_all()
 
     async def _read_all(self) -> None:
@@ -234,74 +200,96 @@ class Engine:
         counts, paused = await self._store.counts(), await self._store.paused()
         async with self._store.turn(durable=True) as turn:
             minima = await self._deadlines.reread(turn, Sweeps(due=True, expiry=True, keys=True))
-        self._inquire(self._leases.restore(leases))
+        self._losses.inquire(self._leases.restore(leases))
         self.tally.recount(counts)
         self.paused, self._deadlines.minima = paused, minima
 
     async def run(self) -> None:
         """Runs turns until `stop`, or until the store is lost."""
-        while not (self._stopping and not self._waiting) and self._lost is None:
+        while not (self._stopping and not self._backlog.waiting) and self._lost is None:
             await self._wait()
             await self.step()
 
     def stop(self) -> None:
         """`run` ends after the turn that does what is waiting now."""
         self._stopping = True
-        self._event.set()
+        self._backlog.event.set()
 
     async def step(self) -> None:
         """One turn with all that waits and all that is over. Does nothing where there is nothing."""
         now = self.clock.now()
         self._deadlines.look(now)
-        self._event.clear()
-        self._regroup(now)
-        if self._outage.down or self._suspected:
-            await self._ask_for_it(now)
+        self._backlog.event.clear()
+        if self.surroundings is not None:
+            self._outage.suspected |= self.surroundings.regroup(self._grace)
+        if self._outage.down or self._outage.suspected:
+            await self._find_back()
         if self._outage.down:
-            if self._lost is None and self._outage.tries > 1:  # Else it is asked for once more before anybody is told.
-                self._wait_for_it(now)
             return
-        if self._blocked_until and now >= self._blocked_until:
-            self._unblock()
-        await self._look_around(now)
-        submissions = self._take()
+        if self._backlog.blocked_until and now >= self._backlog.blocked_until:
+            self._backlog.unblock()
+        if self.surroundings is not None:
+            await self._look_around(self.surroundings)
+        submissions = self._backlog.take()
         sweeps = self._sweeps(now, submissions)
         if submissions or sweeps != Sweeps() or self._searching:
-            await self._attempt(submissions, sweeps, dispatching=self._claims_open and not self._blocked_until)
+            await self._attempt(submissions, sweeps, dispatching=self._claims_open and not self._backlog.blocked_until)
             await self._maintain()
 
+    async def _look_around(self, surroundings: Surroundings) -> None:
+        try:
+            news = await surroundings.look_around()
+        except (StoreAway, StoreBusy, StoreFull):
+            self._outage.suspected = True
+            return
+        if news is None:
+            return
+        self._outage.suspected |= news.gap
+        if news.paused is not None and news.paused != self.paused:
+            self.paused = news.paused
+            self._dispatch.look_anew()
+
+    async def _find_back(self) -> None:
+        """Where the database is away: asks for it, and else has everybody wait."""
+        try:
+            await self._outage.end(self._store.committed, self._settle, self._read_all)
+        except StoreLost as lost:
+            self._lose(lost)
+            return
+        if self._outage.down:
+            self._outage.wait()
+
+    def _settle(self, doubt: Doubt) -> None:
+        """The turn that was in doubt is committed."""
+        self._deadlines.swept(doubt.sweeps, doubt.minima, doubt.work.rows.now, pruned=doubt.work.pruned)
+        self._after_commit(doubt.work)
+
     async def _wait(self) -> None:
-        if self._waiting:
+        if self._backlog.waiting:
             await asyncio.sleep(0)
         elif self._searching or (deadline := self._next_deadline()) <= self.clock.now():
             await self._let_others_speak()
         else:
-            await self.clock.wait(self._event, deadline)
+            await self.clock.wait(self._backlog.event, deadline)
 
     async def _let_others_speak(self) -> None:
         """Between two turns of what nobody said just now, such as a search: whoever is about to say something may."""
         for _ in range(PASSES):
             await asyncio.sleep(0)
-            if self._waiting:
+            if self._backlog.waiting:
                 break
 
     @property
     def _searching(self) -> bool:
-        return self._claims_open and not self.paused and not self._blocked_until and self._dispatch.searching
+        return self._claims_open and not self.paused and not self._backlog.blocked_until and self._dispatch.searching
 
     def _next_deadline(self) -> int:
-        now = self.clock.now()
-        if not self._outage.down and self._neighbours and self._neighbours.is_due(now, watched=self._watched):
-            return now
-        return self._deadlines.next(self._blocked_until, self.tally.ended)
-
-    def _take(self) -> list[Submission]:
-        taken = fitting(self._waiting)
-        submissions, self._waiting = self._waiting[:taken], self._waiting[taken:]
-        return submissions
+        if self.surroundings is not None and not self._outage.down and self.surroundings.due:
+            return self.clock.now()
+        return self._deadlines.next(self._backlog.blocked_until, self.tally.ended)
 
     def _sweeps(self, now: int, submissions: Sequence[Submission]) -> Sweeps:
-        if self._blocked_until:
+        if self._backlog.blocked_until:
             return self._deadlines.over_while_blocked(now)
         # Stamps go with a turn that is synced anyway; one that stops waits for no other.
         synced = bool(self._deadlines.stamps) and (self._stopping or any(each.writes for each in submissions))
@@ -313,7 +301,7 @@ class Engine:
         if self._lost is not None:
             return  # Nothing that comes after the doubtful commit may be done or answered.
         if self._outage.down:
-            self._refuse(submissions, Failed(Unavailable(NOT_THERE)))
+            self._backlog.refuse(submissions, REFUSED)
             return
         try:
             work = await self._undisturbed(submissions, sweeps, dispatching=dispatching)
@@ -321,7 +309,7 @@ class Engine:
             self._dispatch.rollback()
             await self._without_space(submissions, fault)
         except StoreAway as away:
-            self._leave(submissions, away)
+            self._outage.begin(submissions, away)
         except StoreLost as lost:
             self._lose(lost)
         except Exception:  # noqa: BLE001  A fault of the data or of ours: find whose, and let the others through.
@@ -373,8 +361,8 @@ class Engine:
         self._deadlines.include(changes)
         for each in work.unfinished:
             self.submit(each.command, each.answer)
-        if self._neighbours is not None and (changes or work.rows.gone()):
-            self._neighbours.turned()
+        if self.surroundings is not None and (changes or work.rows.gone()):
+            self.surroundings.neighbours.turned()
         self._teller.committed(work, changes)
         self._teller.tell(self._observer.changed, changes)
 
@@ -416,159 +404,12 @@ class Engine:
 
     def _block(self) -> None:
         """For a while nothing is swept, handed out or tried again by itself."""
-        self._blocked_until = self.clock.now() + RETRY_MS
+        self._backlog.blocked_until = self.clock.now() + RETRY_MS
 
     def _refuse(self, submissions: Sequence[Submission], refused: Failed) -> None:
-        """Answers them so; what nobody waits for, but must be done, is kept and tried again."""
-        for submission in submissions:
-            if submission.must_be_done:
-                self._kept.append(submission)
-                self._block()
-            else:
-                self._teller.tell(submission.answer, refused)
-
-    def _unblock(self) -> None:
-        self._blocked_until = 0
-        self._waiting[:0], self._kept = self._kept, []
-
-    # ── Among other servers ──
-
-    @property
-    def _watched(self) -> bool:
-        """Whether anybody here would hear at once of what others do."""
-        return bool(len(self.hub) or len(self._dispatch))
-
-    def _regroup(self, now: int) -> None:
-        """Servers went or came."""
-        if self._met is None or self._neighbours is None:
-            return
-        (alive, newest), self._met = self._met, None
-        self._neighbours.meet(alive, now)
-        if self.epochs.look(alive, newest, now, self._patience):
-            self._leases.regroup()
-            self._suspected = True  # What those held that went is read, and looked after from now on.
-
-    async def _look_around(self, now: int) -> None:
-        """Takes in what others did, and shows them how it is here."""
-        if self._neighbours is None or not self._neighbours.is_due(now, watched=self._watched):
-            return
-        try:
-            await self._neighbours.show(self._teller.sockets, watched=self._watched, now=now)
-            news = await self._neighbours.look(now)
-            await self._take_in(news, self._neighbours)
-        except (StoreAway, StoreBusy, StoreFull):
-            self._suspected = True
-
-    async def _take_in(self, news: News, neighbours: Neighbours) -> None:
-        await self._show_changed([*self.hub.wanted(news.changed), *self._leases.among(news.changed)], neighbours)
-        neighbours.took(news)
-        if news.counts:
-            self.tally.recount(news.counts)
-            self.tally.hear(news.rates, self.clock.now())
-            await neighbours.tell(self.tally.own(self.clock.now()))
-        if news.paused is not None and news.paused != self.paused:
-            self.paused = news.paused
-            self._dispatch.look_anew()
-        if news.gap:
-            self._dispatch.look_anew()
-            self.hub.lose_track()
-            self._suspected = True
-        if news.ready:
-            self._dispatch.hear_of(news.ready)
-        elif neighbours.any and news.counts:  # Each second.
-            self._dispatch.look_again()
-
-    async def _show_changed(self, ids: Sequence[str], neighbours: Neighbours) -> None:
-        """Reads these rows, and tells of them as of a turn of this server."""
-        left = iter(dict.fromkeys(ids))
-        while some := list(islice(left, ROWS_AT_ONCE)):
-            rows = await neighbours.shared.rows(some)
-            for item_id in some:
-                if (lease := self._leases.get(item_id)) is not None:
-                    self._teller.tell_of_loss(item_id, lease, rows.get(item_id))
-                    self._leases.correct(item_id, rows.get(item_id))
-            self._teller.show(rows.values(), [item_id for item_id in some if item_id not in rows], self.clock.now())
-
-    # ── While the database is away ──
-
-    def _leave(self, submissions: Sequence[Submission], away: StoreAway) -> None:
-        """The connection broke in a turn. The first time nobody is told yet: it may have been no more than that."""
-        if self._outage.doubt is None:
-            self._dispatch.rollback()
-        if not self._outage.broke(self.clock.now(), self.clock.chance()):
-            self._refuse(submissions, Failed(Unavailable(NOT_THERE)))
-        elif self._outage.doubt is None:
-            self._waiting[:0] = submissions
-        self._blocked_until = self._outage.next_at
-        self._tell_of_outage(away)
-
-    def _tell_of_outage(self, fault: StoreError) -> None:
-        """Once that the connection broke, and once that it cannot be made anew."""
-        if self._outage.tries == 1:
-            _log.warning("the connection to the database broke", extra=self._said("store.cut", fault=str(fault)))
-        elif self._outage.tries == 2:
-            _log.error("the database is away", extra=self._said("store.away", fault=str(fault)))
-
-    async def _ask_for_it(self, now: int) -> None:
-        """Whether the database is there again, and what became of the turn that is in doubt."""
-        self._suspected = False
-        if self._outage.down and now < self._outage.next_at:
-            return
-        try:
-            if self._outage.doubt is not None:
-                self._settle(self._outage.doubt, committed=await self._store.committed())
-            await self._read_all()
-        except (StoreAway, StoreBusy, StoreFull) as fault:
-            self._outage.broke(now, self.clock.chance())
-            self._blocked_until = self._outage.next_at
-            self._tell_of_outage(fault)
-        except StoreLost as lost:
-            self._lose(lost)
-        else:
-            _log.info("the database is back", extra=self._said("store.back", ms=self._outage.lasts(now)))
-            self._outage.back()
-            self._unblock()
-
-    def _settle(self, doubt: Doubt, *, committed: bool) -> None:
-        """The turn was committed, and all that follows follows now; or nothing was, and it is run again."""
-        self._outage.doubt = None
-        if committed:
-            self._deadlines.swept(doubt.sweeps, doubt.minima, doubt.work.rows.now, pruned=doubt.work.pruned)
-            self._after_commit(doubt.work)
-        else:
-            self._dispatch.rollback()
-            self._waiting[:0] = doubt.submissions
-
-    def _inquire(self, ended: Mapping[str, Lease]) -> None:
-        """What became of leases that ended without a turn of this engine: the next one tells their sockets."""
-        asked = {item_id: lease for item_id, lease in ended.items() if self._teller.hears(lease.holder)}
-        if asked:
-            self.submit(Read(tuple(asked)), partial(self._tell_of_losses, asked))
-
-    def _tell_of_losses(self, asked: Mapping[str, Lease], outcome: Outcome) -> None:
-        found = outcome if isinstance(outcome, Found) else Found()
-        for item_id in asked.keys() - set(found.left):
-            self._teller.tell_of_loss(item_id, asked[item_id], found.items.get(item_id))
-        self._inquire({item_id: asked[item_id] for item_id in found.left})
-
-    def _wait_for_it(self, now: int) -> None:
-        """What needs no database goes on. While a turn is in doubt, that is nothing: claims may be in it."""
-        refused, in_doubt = Failed(Unavailable(NOT_THERE)), self._outage.doubt is not None
-        said, self._waiting = self._waiting, []
-        for each in said:
-            if isinstance(each.command, Withdraw) and not in_doubt:
-                self._end_claims(self._dispatch.withdraw(each.command.holder, each.command.ask))
-                self._teller.tell(each.answer, Done())
-            else:
-                self._refuse([each], refused)
-        self._blocked_until = self._outage.next_at
-        if not in_doubt:
-            self._end_claims(self._dispatch.end(now))
-            self._end_brief_claims(refused)
-
-    def _end_claims(self, answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            self._teller.tell(answer, Empty())
+        """Answers them so; what must be done all the same is tried again after a while."""
+        if self._backlog.refuse(submissions, refused):
+            self._block()
 
     async def _maintain(self) -> None:
         try:
@@ -576,7 +417,7 @@ class Engine:
         except StoreFull as full:
             _log.warning("the log was not written back", extra=self._said("store.behind", fault=str(full)))
         except StoreAway:
-            self._suspected = True
+            self._outage.suspected = True
         except StoreLost as lost:
             self._lose(lost)
 

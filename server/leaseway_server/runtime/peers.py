@@ -47,7 +47,8 @@ class Peers:
 
     def introduce(self, engine: Engine) -> None:
         """It learns who is there, from the first on."""
-        engine.meet(self._alive, self._newest)
+        if engine.surroundings is not None:
+            engine.surroundings.meet(self._alive, self._newest)
 
     async def run(self) -> None:
         """Says so each second until it is cancelled."""

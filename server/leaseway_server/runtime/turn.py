@@ -53,6 +53,8 @@ READ_CHARACTERS: Final = 8 * 1024 * 1024
 READ_AT_ONCE: Final = 1024 * 1024
 """Views are read up to about so many characters a turn, and a command; the rest is left for the next. What one command
 reads is in memory until its client took it."""
+READ_TOGETHER: Final = 16
+"""So many items' bodies and results are asked for at once, at most: each question is a way to the database and back."""
 SLICE: Final = 500
 """So many rows are swept in one turn; the next turn goes on."""
 DROPPED: Final = 250
@@ -330,20 +332,28 @@ class TurnWork:
     async def _read_some(self, read: Read, found: Found, room: int) -> int:
         """Reads as much as there is room for, and one item more. Gives how many characters that was."""
         ids = [item_id for item_id in read.ids if item_id in self.rows]
-        used = 0
+        used = had = 0
+        together = 1
         for place, item_id in enumerate(ids):
             if used >= room:
                 found.left = tuple(ids[place:])
                 break
+            if place == had:
+                had += together
+                await self._read_parts(read, found, [self.rows[each] for each in ids[place:had]])
+                together = min(2 * together, READ_TOGETHER)
             item = found.items[item_id] = self.rows[item_id]
-            if item.status == "finished" and not item.result:
-                await self._turn.read_results([item])
-            if read.bodies:
-                await self.rows.with_bodies([item])
-            if read.attempts:
-                found.attempts.update(await self._turn.read_attempts([item]))
             used += len(item.result) + len(item.body)
         return used
+
+    async def _read_parts(self, read: Read, found: Found, items: Sequence[Item]) -> None:
+        """What of these items is not in their rows."""
+        if ended := [item for item in items if item.status == "finished" and not item.result]:
+            await self._turn.read_results(ended)
+        if read.bodies:
+            await self.rows.with_bodies(items)
+        if read.attempts:
+            found.attempts.update(await self._turn.read_attempts(items))
 
     async def _look_for_oldest(self) -> None:
         """Once what changed is saved, since the store's index is asked."""

@@ -13,7 +13,7 @@ from leaseway_server.core.model import Item
 from leaseway_server.core.view import encode_view
 from leaseway_server.core.watch import View, view_of
 from leaseway_server.web.auth import Admitted, admit
-from leaseway_server.web.requests import query_integer, succeeded, wait_for
+from leaseway_server.web.requests import query_integer, succeeded, truth, wait_for
 from leaseway_server.web.site import Site
 
 
@@ -39,11 +39,12 @@ class EndWatcher:
 
 
 async def get_item(request: Request) -> Response:
-    """`GET /<queue>/items/<id>`, with `waitMs` held until the item has ended."""
+    """`GET /<queue>/items/<id>`, with `waitMs` held until the item has ended; `stamp=false` is a look and no more."""
     site: Site = request.app.state.site
     caller = await admit(site, request.scope, "fetch")
     served = caller.served
     wait = query_integer(request, "waitMs", served.queue.limits.wait_ms)
+    stamp = truth("stamp", request.query_params.get("stamp", "true"))
     item_id = request.path_params["id"]
     watcher = EndWatcher()
     served.engine.hub.watch(item_id, watcher)  # Before it is read: no change between the two is missed.
@@ -58,7 +59,7 @@ async def get_item(request: Request) -> Response:
         served.engine.hub.unwatch(item_id, watcher)
     if watcher.newest is not None and watcher.newest.rev > view.rev:
         view = watcher.newest
-    if view.unfetched:
+    if stamp and view.unfetched:
         served.engine.stamp(item_id, view.rev)
     return Response(view.encoded, media_type="application/json")
 

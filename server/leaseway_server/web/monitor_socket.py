@@ -19,7 +19,7 @@ from leaseway_server.web.socket import Socket
 
 
 class MonitorSocket(Socket):
-    """A monitor. Of each item that it watches only the newest view waits to be sent."""
+    """A monitor. Of each item that it watches only the newest view waits to be sent, for as long as its pace says."""
 
     kind: ClassVar[Door] = "monitor"
     right: ClassVar[Right] = "fetch"
@@ -34,9 +34,11 @@ class MonitorSocket(Socket):
 
     def offer(self, view: View) -> None:
         """The hub has a change of a watched item."""
+        waits = self.session.watching.pending  # Then the writer knows already.
         self.session.offer(view)
         if self.session.watching.pending:
-            self.wake()
+            if not waits:
+                self.wake()
             self.weigh()
 
     def end(self, item_id: str) -> None:
@@ -54,8 +56,18 @@ class MonitorSocket(Socket):
 
     def frames(self) -> list[bytes]:
         """Direct answers, then the newest views and figures."""
-        frames, self._sending = self.session.take_with_views()
+        frames, self._sending = self.session.take_with_views(self._clock.now())
         return frames
+
+    def due(self) -> int:
+        """When the pace lets out what it holds back."""
+        return self.session.push_at
+
+    async def drain(self) -> None:
+        """As every socket; the pace holds nothing back any more."""
+        self.session.hurry()
+        self.wake()
+        await super().drain()
 
     def sent(self) -> None:
         """Ends that went out are stamped once the peer has proved to have them. Then more is read."""

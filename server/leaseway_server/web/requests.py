@@ -62,6 +62,13 @@ def query_integer(request: Request, name: str, most: int) -> int:
     return min(int(text), most) if len(text) <= LONGEST_NUMBER else most
 
 
+def truth(name: str, text: str) -> bool:
+    """What a parameter of the query says, true or false. Raises `BadMessage`."""
+    if text not in ("true", "false"):
+        raise BadMessage(f"{name} must be true or false")
+    return text == "true"
+
+
 def succeeded(outcome: Outcome) -> Outcome:
     """The outcome, where the turn could do it; raises its `Refused` where it could not."""
     if isinstance(outcome, Failed):

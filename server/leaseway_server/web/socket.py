@@ -52,8 +52,8 @@ class Socket(ABC):
         self.admitted = admitted
         self.served = admitted.served
         self.session = session
-        self._now = site.clock.now
-        self.connected_at = self._now()
+        self._clock = site.clock
+        self.connected_at = self._clock.now()
         self._traffic = site.traffic
         self._meter = Meter(site.limits)
         self._patience = site.limits.request_timeout / 1000
@@ -87,7 +87,7 @@ class Socket(ABC):
                 "code": code,
                 "received": self.session.heard,
                 "sent": self._sent,
-                "ms": self._now() - self.connected_at,
+                "ms": self._clock.now() - self.connected_at,
             }
             _log.info("a socket closed", extra={"event": "socket.closed", **self._said, **said})
             self._traffic.add(self.served.queue.name, self.kind, self.talk)
@@ -136,6 +136,10 @@ class Socket(ABC):
     def frames(self) -> list[bytes]:
         """What is to be sent now."""
 
+    def due(self) -> int:
+        """When there is something to write though nobody wakes it, ms since the epoch; 0 is never."""
+        return 0
+
     @abstractmethod
     def sent(self) -> None:
         """The last `frames`, if any, went out."""
@@ -161,7 +165,7 @@ class Socket(ABC):
         if session.has_outgoing:
             self.wake()
         self._hold_back()
-        passed = self._meter.passed(session.heard - heard, size, session.bad - bad, self._now())
+        passed = self._meter.passed(session.heard - heard, size, session.bad - bad, self._clock.now())
         if passed:
             self._close_soon(TOO_MUCH, passed)
 
@@ -183,7 +187,7 @@ class Socket(ABC):
     async def _write(self) -> None:
         try:
             while True:
-                await self._wake.wait()
+                await self._clock.wait(self._wake, self.due())
                 self._wake.clear()
                 frames = self.frames()
                 if frames:

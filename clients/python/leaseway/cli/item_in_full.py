@@ -27,9 +27,9 @@ class InFull:
 
     @classmethod
     def of(cls, remote: Remote, item_id: str) -> InFull:
-        """Asks. Raises `NotDone` where there is no such item."""
+        """Asks; its end does not count as fetched. Raises `NotDone` where there is no such item."""
         path = f"items/{item_id}"
-        view = remote.get(path, "status")
+        view = remote.get(path, "status", [("stamp", "false")])
         return cls(
             view, remote.content("GET", f"{path}/item", 200), remote.get(f"{path}/attempts", "attempts")["attempts"]
         )

@@ -49,7 +49,7 @@ def items(words: Sequence[str], limit: int, token: str | None, as_json: bool, **
 
 def _list(remote: Remote, wanted: Filters, limit: int, *, as_json: bool) -> None:
     query = [(name, value) for name, values in wanted.items() for value in values]
-    found, more = _listed(remote, query, limit)
+    found, more = _listed(remote, query if as_json else [*query, ("results", "false")], limit)
     if as_json:
         print_json(found)
     elif found:

@@ -99,7 +99,7 @@ SELECT pg_catalog.nextval('leaseway.number') FROM generate_series(1, $1);
 
 -- name: insert
 WITH written AS (
-    INSERT INTO leaseway.item (queue, {columns}{matches}) SELECT $1, * FROM unnest({arrays}{match_arrays})
+    INSERT INTO leaseway.item (queue, {names}) SELECT $1, * FROM unnest({arrays})
 )
 INSERT INTO leaseway.body (queue, seq, value) SELECT $1, * FROM unnest($2::bigint[], {bodies}::bytea[]);
 

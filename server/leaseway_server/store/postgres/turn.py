@@ -163,8 +163,11 @@ class PostgresTurn:
         """New items."""
         for indexed in {len(item.match) for item in items}:
             alike = [item for item in items if len(item.match) == indexed]
-            columns = zip(*((*values_of(item), *item.match, item.body) for item in alike), strict=True)
-            await self._write(insert(indexed), *columns)
+            columns = list(zip(*map(values_of, alike), strict=True))
+            used = [any(column) for column in columns]  # A new item has null in most.
+            texts = zip(*((*item.match, item.body) for item in alike), strict=True)
+            statement = insert(tuple(compress(COLUMNS, used)), indexed)
+            await self._write(statement, *compress(columns, used), *texts)
         await self._save_results([item for item in items if item.status == "finished"])
         self._changed(items)
         self._became_ready(items)

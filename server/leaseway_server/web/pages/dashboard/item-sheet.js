@@ -55,7 +55,7 @@ export class ItemSheet {
   async refresh() {
     if (!this.#view) return;
     try {
-      const view = await this.#ask("");
+      const view = await this.#ask("", { stamp: "false" }); // Who looks must not shorten its life (PROTOCOL.md §3).
       if (isNewer(view, this.#view)) this.#changed(view);
       else if (!ENDED.has(view.status)) await this.#explain();
     } catch (error) {
@@ -151,8 +151,8 @@ export class ItemSheet {
 
   // What is asked
 
-  #ask(path) {
-    return this.#queue.ask("GET", `items/${this.#id}${path}`, { signal: this.#leave.signal });
+  #ask(path, query = {}) {
+    return this.#queue.ask("GET", `items/${this.#id}${path}`, { query, signal: this.#leave.signal });
   }
 
   /** Why it is there, and what became of its attempts. */

@@ -89,7 +89,7 @@ export class ItemTable {
   /** A page that has something, or the last one of what was looked at. */
   async #look(cursor) {
     for (let look = 1, at = cursor; ; look += 1) {
-      const query = { ...this.#filter, limit: String(ON_A_PAGE), ...(at && { cursor: at }) };
+      const query = { ...this.#filter, limit: String(ON_A_PAGE), results: "false", ...(at && { cursor: at }) };
       const page = await this.#queue.ask("GET", "items", { query });
       if (page.items.length || !page.next || look === LOOKS) return page;
       at = page.next;

@@ -21,7 +21,8 @@ export class Overview {
       cards.length ? null : element("p", { class: "hint" }, "There is no queue that you may see."),
       element("ul", { class: "cards" }, cards.map((card) => card.root)),
     );
-    cards.filter((card) => card.mayWatch).slice(0, MOST_LIVE).forEach((card) => void card.watch(session, signal, failed));
+    const live = cards.filter((card) => card.mayWatch).slice(0, MOST_LIVE);
+    for (const card of live) void card.watch(session, live.length, signal, failed);
   }
 }
 
@@ -43,9 +44,9 @@ class Card {
     );
   }
 
-  /** Until the signal: the client comes back by itself where the connection is lost. */
-  async watch(session, signal, failed) {
-    const client = session.open(this.#queue);
+  /** Until the signal: the client comes back by itself where the connection is lost. `cards` are live in all. */
+  async watch(session, cards, signal, failed) {
+    const client = session.open(this.#queue, cards);
     signal.addEventListener("abort", () => client.close());
     try {
       for await (const stats of client.stats({ signal })) this.#show(stats);

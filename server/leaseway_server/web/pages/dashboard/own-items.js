@@ -1,8 +1,7 @@
 /**
  * The items of who is no administrator: what this page posted, and, when the person asks for it, all that is theirs.
  *
- * Not by itself: the server counts an end that `mine` told as seen by its producer (PROTOCOL.md §3), who may be a
- * program that still waits for it.
+ * Not by itself: it takes a connection of its own.
  */
 
 import { element } from "./element.js";

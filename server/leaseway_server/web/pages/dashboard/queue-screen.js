@@ -1,7 +1,7 @@
 /**
  * One queue: its figures, who works on it, its items, and a way to post.
  *
- * Owns the one connection. The server tells the figures, at most twice a second while they change; that something
+ * Owns the connection. The server tells the figures, at most twice a second while they change; that something
  * changed is the sign to ask again for what is shown and is not told: nothing is asked by the clock.
  */
 
@@ -50,7 +50,7 @@ export class QueueScreen {
     this.#signal = signal;
     this.#failed = failed;
     this.#rights = session.rightsOn(name);
-    this.#queue = session.open(name);
+    this.#queue = session.open(name, this.may("admin") ? 1 : 2); // A second one where `OwnItems` follows `mine`.
     this.#pace = new Pace(() => this.#refresh(), EVERY, signal);
     this.root = element(
       "article",

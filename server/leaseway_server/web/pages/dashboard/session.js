@@ -4,6 +4,9 @@ import { Queue } from "../../_client/client.js";
 import { keep, readKept } from "./kept.js";
 import { addressOf, entry, queuesFor } from "./server.js";
 
+/** Between two pushes to one who looks, milliseconds: however many connections, together they are told so often. */
+const PUSH_EVERY = 500;
+
 export class Session extends EventTarget {
   /** Those that one has any right on: `[{queue, rights}]`. */
   queues = [];
@@ -34,9 +37,12 @@ export class Session extends EventTarget {
     this.dispatchEvent(new Event("queues"));
   }
 
-  /** A queue, by the JavaScript client: over sockets the token goes as a ticket, so that it enters no URL. */
-  open(queue) {
-    return new Queue(addressOf(queue), entry(this.#token));
+  /**
+   * A queue, by the JavaScript client: over sockets the token goes as a ticket, so that it enters no URL. It is one of
+   * so many `connections` of the screen. Who looks here fetches nothing: another may wait for the ends.
+   */
+  open(queue, connections) {
+    return new Queue(addressOf(queue), { ...entry(this.#token), paceMs: PUSH_EVERY * connections, stamp: false });
   }
 
   rightsOn(queue) {
