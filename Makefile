@@ -59,7 +59,7 @@ bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)
 
 bench-servers: $(INSTALLED) ## from one server to another on one PostgreSQL: a waiting claim, a push; measured on this machine
-	$(RUN)/python tests/benchmarks/across_servers.py $(ARGS)
+	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/across_servers.py $(ARGS)
 
 backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lists, why, measured on this machine
 	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)
