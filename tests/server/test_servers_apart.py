@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import asyncpg
 import httpx
 import pytest
 
 from leaseway_server.runtime.clock import Clock
-from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, running_cluster, until_it_says
+from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, run, running_cluster, until_it_says
 from support.pgbouncer import pgbouncer
 from support.postgres import Postgres, own_postgres
 from support.process import server_process
@@ -19,16 +18,6 @@ from support.raw import raw_socket
 from support.server import TestServer
 
 QUICK = OPEN.replace("[server]\n", '[server]\nresume_grace = "1s"\n')
-
-
-async def run(url: str, *statements: str) -> None:
-    """Runs statements in the servers' database."""
-    connection = await asyncpg.connect(url)
-    try:
-        for statement in statements:
-            await connection.execute(statement)
-    finally:
-        await connection.close()
 
 
 async def until(true: Callable[[], bool]) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import httpx
 import pytest
 
-from support.cluster import Cluster, ask, hear_until, quicken, running_cluster, until_it_says
+from support.cluster import Cluster, ask, hear_until, quicken, run, running_cluster, until_it_says
 from support.postgres import Postgres
 from support.raw import RawSocket, raw_socket
 from support.server import TestServer
@@ -65,6 +66,21 @@ async def test_a_push_reaches_monitors_on_any_server_and_in_order(cluster: Clust
             assert (views[-1]["status"], views[-1]["result"]) == ("finished", {"width": 1})
             revs = [view["rev"] for view in views if view["id"] == posted["id"]]
             assert revs == sorted(revs)
+
+
+async def test_monitors_begin_anew_where_turns_of_others_were_missed(cluster: Cluster) -> None:
+    """As after a server stood still for so long that they are not kept any more."""
+    here, there = cluster.servers
+    item_id = (await ask(here, "POST", "/items", {"item": 1}))["id"]
+    async with monitor(there) as watching, httpx.AsyncClient(base_url=there.base_url) as http:
+        watching.say({"subscribe": [item_id]})
+        await watching.hear()
+        waiting = asyncio.create_task(http.get(f"/demo/items/{item_id}?waitMs=60000"))
+        await until_it_says(there, "", lambda _: len(there.engine("demo").hub._watchers[item_id]) == 2)
+        epoch = here.engine("demo").epochs.own
+        await run(cluster.url, f"UPDATE leaseway.share SET turn = turn + 1 WHERE server = {epoch}")  # noqa: S608
+        assert await watching.closed() == 1012
+        assert (await waiting).json()["status"] == "pending", "it may ask again"
 
 
 async def test_an_item_that_is_deleted_elsewhere_is_watched_no_more(cluster: Cluster) -> None:
