@@ -117,7 +117,7 @@ async def test_no_item_goes_to_two_workers(cluster: Cluster) -> None:
         assert len({item["id"] for item in items}) == 100
 
 
-@pytest.mark.protocol("1.64")
+@pytest.mark.protocol("1.64", "1.69")
 async def test_what_another_server_has_in_hand_is_passed_by(cluster: Cluster) -> None:
     """So the order is approximate, and nobody waits."""
     (here, _) = cluster.servers
@@ -128,6 +128,7 @@ async def test_what_another_server_has_in_hand_is_passed_by(cluster: Cluster) ->
     async with another.transaction():
         await another.execute("SELECT FROM leaseway.item ORDER BY rank LIMIT 1 FOR UPDATE")
         assert (await ask(here, "POST", "/claim", {}))["id"] == second
+        assert (await ask(here, "POST", "/claim", {}))["type"] == "empty"
     assert (await ask(here, "POST", "/claim", {"waitMs": 10_000}))["id"] == first
     await another.close()
 
@@ -174,7 +175,7 @@ async def test_a_worker_is_told_what_is_cancelled_elsewhere(cluster: Cluster) ->
 # ── Why ──
 
 
-@pytest.mark.protocol("5.123")
+@pytest.mark.protocol("5.130")
 async def test_what_only_another_server_knows_is_no_reason(cluster: Cluster) -> None:
     here, there = cluster.servers
     item_id = (await ask(here, "POST", "/items", {"item": {"kind": "a"}}))["id"]

@@ -1,6 +1,6 @@
 """The file of tokens changes under a server: another one takes its place, or it is gone (docs/deployment.md).
 
-What the store makes of such a file is told by `test_access_store.py`.
+What the store makes of such a file is told by `test_access_sqlite.py`.
 """
 
 import asyncio
