@@ -120,11 +120,20 @@ async def test_servers_go_and_come_and_everything_goes_on(tmp_path: Path, postgr
             await first.start()
             await at.proxy.said(b"host is up", before)
             stopping = asyncio.create_task(second.stop())
-            ids = [await at.post(f"while it stops {number}") for number in range(200)]
+            ids = []
+            while not stopping.done():
+                ids.append(await at.post(f"while it stops {len(ids)}"))
             assert (await stopping).status == 0
-            assert await at.result(ids[-1]) == {"echo": "while it stops 199"}
-            assert len(set(ids)) == 200
+            assert len(set(ids)) == len(ids) > 1
+            assert await at.result(ids[-1]) == {"echo": f"while it stops {len(ids) - 1}"}
+
+            go.clear()
+            watched = [await queue.post("held") for _ in range(8)]
+            for _ in watched:  # They are held at the same time, which takes all four workers.
+                await held.acquire()
             assert await at.sockets(first) == 4
+            go.set()
+            assert [await job.result(timeout=20) for job in watched] == [{"echo": "held"}] * 8
 
         await first.kill()
         gone = await at.http.post("/demo/items", json={"item": 1})
