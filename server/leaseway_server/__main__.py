@@ -115,6 +115,7 @@ class Running:
                     await self._serve(await self._open_site(stores), listener, stores.facts)
                 finally:
                     meeting.cancel()
+                    await asyncio.gather(meeting, return_exceptions=True)
                     await self._cluster.leave()
         return 1 if self._fault else 0
 

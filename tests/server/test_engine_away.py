@@ -96,6 +96,7 @@ async def test_a_turn_that_cuts_each_connection_is_refused_and_keeps_up_nobody(b
 # ── While it is away ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("7.18", "7.19")
 @pytest.mark.parametrize("fault", CUTS)
 async def test_while_it_is_away_what_needs_it_is_refused_and_said_clearly(
     bench: Bench, quiet: None, fault: Fault

@@ -59,7 +59,7 @@ async def served(tmp_path: Path, quiet: None) -> AsyncIterator[Served]:
             yield Served(server, clock, faults, http, work, monitor)
 
 
-@pytest.mark.protocol("5.52")
+@pytest.mark.protocol("5.52", "7.18")
 async def test_it_is_not_ready_says_so_and_comes_back_by_itself(served: Served) -> None:
     assert (await served.http.get("/_ready")).status_code == 200
     await served.take_away()
@@ -80,6 +80,7 @@ async def test_it_is_not_ready_says_so_and_comes_back_by_itself(served: Served) 
     assert 'leaseway_writable{queue="demo"} 1.0' in (await served.http.get("/_metrics")).text
 
 
+@pytest.mark.protocol("7.20")
 async def test_sockets_are_kept_and_so_is_what_they_hold(served: Served) -> None:
     item_id = (await served.http.post("/demo/items", json={"item": 1})).json()["id"]
     assert (await served.work.ask({"claim": {}}))["id"] == item_id

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import asyncpg
 import httpx
 import pytest
 
 from leaseway_server.runtime.clock import Clock
-from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, running_cluster, until_it_says
+from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, run, running_cluster, until_it_says
 from support.pgbouncer import pgbouncer
 from support.postgres import Postgres, own_postgres
 from support.process import server_process
@@ -19,16 +18,6 @@ from support.raw import raw_socket
 from support.server import TestServer
 
 QUICK = OPEN.replace("[server]\n", '[server]\nresume_grace = "1s"\n')
-
-
-async def run(url: str, *statements: str) -> None:
-    """Runs statements in the servers' database."""
-    connection = await asyncpg.connect(url)
-    try:
-        for statement in statements:
-            await connection.execute(statement)
-    finally:
-        await connection.close()
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -52,7 +41,7 @@ async def all_ids(server: TestServer) -> set[str]:
 # ── A server dies ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.protocol("1.33", "6.13", "6.15")
+@pytest.mark.protocol("1.33", "6.13", "6.15", "6.19", "7.11")
 async def test_what_a_killed_server_held_is_resumed_elsewhere_or_requeued_at_no_loss(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +99,7 @@ class Apart(Clock):
         self._offset += ms / 1000
 
 
-@pytest.mark.protocol("0.9")
+@pytest.mark.protocol("0.9", "7.17")
 async def test_clocks_that_are_a_minute_apart_end_no_lease_and_agree(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +126,7 @@ CUT = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 
 
+@pytest.mark.protocol("7.21")
 async def test_connections_that_are_cut_cost_nothing(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: None
 ) -> None:
@@ -164,6 +154,7 @@ async def test_connections_that_are_cut_cost_nothing(
             assert not server.engine("demo").away
 
 
+@pytest.mark.protocol("7.18", "7.20")
 async def test_a_database_that_restarts_under_load_loses_nothing_that_was_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: None
 ) -> None:
@@ -202,6 +193,7 @@ async def test_a_database_that_restarts_under_load_loses_nothing_that_was_acknow
             assert refused == {503}
 
 
+@pytest.mark.protocol("7.15")
 @pytest.mark.parametrize("listens", [True, False], ids=["with a listen_url", "by looking alone"])
 async def test_servers_work_through_pgbouncer_in_transaction_mode(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listens: bool

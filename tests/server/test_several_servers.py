@@ -1,12 +1,15 @@
 """Several servers on one database: any worker, producer or monitor on any of them, and none the wiser."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
+import httpx
 import pytest
 
-from support.cluster import Cluster, ask, hear_until, quicken, running_cluster, until_it_says
+from support.cluster import Cluster, ask, hear_until, quicken, run, running_cluster, until_it_says
 from support.postgres import Postgres
 from support.raw import RawSocket, raw_socket
 from support.server import TestServer
@@ -46,7 +49,7 @@ async def claimed(worker: RawSocket, server: TestServer, name: str = "box-1") ->
 # ── Pushes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.protocol("3.12", "3.14", "6.17")
+@pytest.mark.protocol("3.12", "3.14", "7.13")
 async def test_a_push_reaches_monitors_on_any_server_and_in_order(cluster: Cluster) -> None:
     here, there = cluster.servers
     async with monitor(here) as poster, monitor(there) as by_id, monitor(there) as all_, work(here) as worker:
@@ -63,6 +66,21 @@ async def test_a_push_reaches_monitors_on_any_server_and_in_order(cluster: Clust
             assert (views[-1]["status"], views[-1]["result"]) == ("finished", {"width": 1})
             revs = [view["rev"] for view in views if view["id"] == posted["id"]]
             assert revs == sorted(revs)
+
+
+async def test_monitors_begin_anew_where_turns_of_others_were_missed(cluster: Cluster) -> None:
+    """As after a server stood still for so long that they are not kept any more."""
+    here, there = cluster.servers
+    item_id = (await ask(here, "POST", "/items", {"item": 1}))["id"]
+    async with monitor(there) as watching, httpx.AsyncClient(base_url=there.base_url) as http:
+        watching.say({"subscribe": [item_id]})
+        await watching.hear()
+        waiting = asyncio.create_task(http.get(f"/demo/items/{item_id}?waitMs=60000"))
+        await until_it_says(there, "", lambda _: len(there.engine("demo").hub._watchers[item_id]) == 2)
+        epoch = here.engine("demo").epochs.own
+        await run(cluster.url, f"UPDATE leaseway.share SET turn = turn + 1 WHERE server = {epoch}")  # noqa: S608
+        assert await watching.closed() == 1012
+        assert (await waiting).json()["status"] == "pending", "it may ask again"
 
 
 async def test_an_item_that_is_deleted_elsewhere_is_watched_no_more(cluster: Cluster) -> None:
@@ -82,6 +100,7 @@ async def test_an_item_that_is_deleted_elsewhere_is_watched_no_more(cluster: Clu
 # ── Claims ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.protocol("7.14")
 @pytest.mark.parametrize("criteria", [{}, {"kind": "a"}])
 async def test_a_waiting_claim_gets_what_is_posted_elsewhere(cluster: Cluster, criteria: Any) -> None:
     here, there = cluster.servers
@@ -114,10 +133,26 @@ async def test_no_item_goes_to_two_workers(cluster: Cluster) -> None:
         assert len({item["id"] for item in items}) == 100
 
 
+@pytest.mark.protocol("1.64", "1.69")
+async def test_what_another_server_has_in_hand_is_passed_by(cluster: Cluster) -> None:
+    """So the order is approximate, and nobody waits."""
+    (here, _) = cluster.servers
+    first, second = [
+        (await ask(here, "POST", "/items", {"item": 1, "priority": priority}))["id"] for priority in (9, 1)
+    ]
+    another = await asyncpg.connect(cluster.url)
+    async with another.transaction():
+        await another.execute("SELECT FROM leaseway.item ORDER BY rank LIMIT 1 FOR UPDATE")
+        assert (await ask(here, "POST", "/claim", {}))["id"] == second
+        assert (await ask(here, "POST", "/claim", {}))["type"] == "empty"
+    assert (await ask(here, "POST", "/claim", {"waitMs": 10_000}))["id"] == first
+    await another.close()
+
+
 # ── Leases ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.protocol("4.60")
+@pytest.mark.protocol("4.60", "6.17")
 async def test_a_worker_resumes_on_any_server_at_no_loss(cluster: Cluster) -> None:
     here, there = cluster.servers
     async with work(here) as before:
@@ -130,7 +165,7 @@ async def test_a_worker_resumes_on_any_server_at_no_loss(cluster: Cluster) -> No
     assert (view["status"], view["attempts"], view["losses"]) == ("finished", 1, 0)
 
 
-@pytest.mark.protocol("4.65", "4.71")
+@pytest.mark.protocol("4.65", "4.71", "6.18")
 async def test_a_lease_that_was_resumed_elsewhere_is_lost_here_and_stays_there(cluster: Cluster) -> None:
     here, there = cluster.servers
     async with work(here) as half_open, work(there) as after:
@@ -153,10 +188,37 @@ async def test_a_worker_is_told_what_is_cancelled_elsewhere(cluster: Cluster) ->
         assert await worker.hear() == {"type": "cancel", "id": item_id, "reason": "cancelled"}
 
 
+# ── Why ──
+
+
+@pytest.mark.protocol("5.130")
+async def test_what_only_another_server_knows_is_no_reason(cluster: Cluster) -> None:
+    here, there = cluster.servers
+    item_id = (await ask(here, "POST", "/items", {"item": {"kind": "a"}}))["id"]
+
+    def codes(answer: Any) -> list[str]:
+        return [reason["code"] for reason in answer["reasons"]]
+
+    assert codes(await ask(here, "GET", f"/items/{item_id}/why")) == ["no-worker"]
+    async with work(there) as worker:
+        assert (await worker.ask({"claim": {"criteria": {"kind": "b"}}}))["type"] == "empty"
+        await until_it_says(here, f"/items/{item_id}/why", lambda answer: not codes(answer))
+        assert codes(await ask(there, "GET", f"/items/{item_id}/why")) == ["no-match"]
+
+
 # ── Pause, counts, figures ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.protocol("5.46", "6.18")
+@pytest.mark.protocol("7.12")
+async def test_a_key_is_held_on_every_server(cluster: Cluster) -> None:
+    here, there = cluster.servers
+    posts = [ask(server, "POST", "/items", {"item": 1, "key": "once"}) for server in (here, there) * 3]
+    answers = await asyncio.gather(*posts)
+    assert len({answer["id"] for answer in answers}) == 1
+    assert sorted(answer["duplicate"] for answer in answers) == [False] + [True] * 5
+
+
+@pytest.mark.protocol("5.46", "7.12")
 async def test_a_pause_holds_on_every_server_at_once(cluster: Cluster) -> None:
     here, there = cluster.servers
     async with work(there) as worker:
@@ -170,7 +232,7 @@ async def test_a_pause_holds_on_every_server_at_once(cluster: Cluster) -> None:
         assert (await worker.hear())["item"] in (1, 2)
 
 
-@pytest.mark.protocol("6.18")
+@pytest.mark.protocol("7.16")
 async def test_counts_workers_and_rates_are_those_of_all_servers(cluster: Cluster) -> None:
     here, there = cluster.servers
     async with work(here) as one, work(there), monitor(here) as first, monitor(there) as second:

@@ -22,6 +22,7 @@ GENERIC = 16
 """The first PostgreSQL that shows the plan of a statement without its arguments."""
 INDEXES = {
     "load": ["item_pkey"],
+    "look": ["item_pkey"],
     "pick_to_take": ["item_ready", "body_pkey"],
     "pick_to_look": ["item_ready", "body_pkey"],
     "pick_match": ["item_match_3", "body_pkey"],

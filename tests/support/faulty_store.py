@@ -110,6 +110,7 @@ class FaultyTurn:
         self._faults = faults
         self.missed = turn.missed
         self.load = turn.load
+        self.look = turn.look
         self.time = turn.time
         self.pick = turn.pick
         self.take = turn.take

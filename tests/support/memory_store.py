@@ -119,6 +119,10 @@ class MemoryTurn:
         """The items that exist."""
         return {item.id: _bare(item) for item in self._all() if item.id in set(ids)}
 
+    async def look(self, ids: Collection[str]) -> dict[str, Item]:
+        """The items that exist."""
+        return await self.load(ids)
+
     async def time(self) -> int:
         """The clock's time."""
         return self._clock()

@@ -117,8 +117,13 @@ class Engine:
 
     @property
     def workers(self) -> int:
-        """How many sockets of workers are open, on other servers too: those that can be told of losses."""
-        return self._teller.sockets + (self.surroundings.neighbours.workers if self.surroundings else 0)
+        """How many sockets of workers are open, on all servers: those that can be told of losses."""
+        return self._teller.sockets + self.workers_elsewhere
+
+    @property
+    def workers_elsewhere(self) -> int:
+        """How many of them are open on other servers."""
+        return self.surroundings.neighbours.workers if self.surroundings else 0
 
     def waiting(self, holder: int) -> list[tuple[Ask, int]]:
         """A socket's waiting claims, oldest first, and how many items each still takes."""

@@ -102,14 +102,14 @@ class Surroundings:
         await self.neighbours.show(self._teller.sockets, watched=self._watched, now=self._clock.now())
         news = await self.neighbours.look(self._clock.now())
         await self._tell_of([*self._hub.wanted(news.changed), *self._leases.among(news.changed)])
-        self.neighbours.took(news)
-        if news.counts:
-            await self._count(news)
         if news.gap:
             self._dispatch.look_anew()
             self._hub.lose_track()
         if news.ready:
             self._dispatch.hear_of(news.ready)
+        self.neighbours.took(news)
+        if news.counts:
+            await self._count(news)
         return news
 
     async def _count(self, news: News) -> None:

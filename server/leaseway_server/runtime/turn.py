@@ -120,6 +120,7 @@ class TurnWork:
         self._resumed: dict[int, list[str]] = {}
         self._dropped: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
+        self._read_ids: set[str] = set()
         self._followed = FollowedPages(turn, self.rows)
         self._waits_since: list[WaitsSince] = []
 
@@ -168,7 +169,7 @@ class TurnWork:
                 case Post() | PostAll():
                     posts.extend(news_of(command))
                 case Read():
-                    named.update(command.ids)
+                    self._read_ids.update(command.ids)
                 case ResumeLeases():
                     named.update(item_id for item_id, _ in command.leases)
                 case Drop():
@@ -311,7 +312,7 @@ class TurnWork:
         if sweeps.expiry:
             self._sweep_rows(await self._turn.outlived(self.rows.now, SLICE), Expire())
         if sweeps.prune:
-            self.pruned = await prune(self._turn, self.rows, self._queue.keep)
+            self.pruned = await prune(self._turn, self.rows, self._queue.keep, self._read_ids)
         if sweeps.keys:
             await self._keys.sweep(SLICE)
         for answer in self._dispatch.end(self.rows.now):
@@ -326,12 +327,14 @@ class TurnWork:
 
     async def _read(self) -> None:
         budget = READ_CHARACTERS
+        await self.rows.look(self._read_ids)
         for read, found in self._reads:
             budget -= await self._read_some(read, found, min(budget, READ_AT_ONCE))
 
     async def _read_some(self, read: Read, found: Found, room: int) -> int:
         """Reads as much as there is room for, and one item more. Gives how many characters that was."""
-        ids = [item_id for item_id in read.ids if item_id in self.rows]
+        shown = {item_id: item for item_id in read.ids if (item := self.rows.shown(item_id))}
+        ids = list(shown)
         used = had = 0
         together = 1
         for place, item_id in enumerate(ids):
@@ -340,9 +343,9 @@ class TurnWork:
                 break
             if place == had:
                 had += together
-                await self._read_parts(read, found, [self.rows[each] for each in ids[place:had]])
+                await self._read_parts(read, found, [shown[each] for each in ids[place:had]])
                 together = min(2 * together, READ_TOGETHER)
-            item = found.items[item_id] = self.rows[item_id]
+            item = found.items[item_id] = shown[item_id]
             used += len(item.result) + len(item.body)
         return used
 

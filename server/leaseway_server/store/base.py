@@ -25,6 +25,10 @@ class Turn(Protocol):
         """The items that exist, locked, without `body` and `result`; read before `time`."""
         ...
 
+    async def look(self, ids: Collection[str]) -> dict[str, Item]:
+        """As `load`, but not locked: as they were committed last. Nothing is decided by them."""
+        ...
+
     async def time(self) -> int:
         """The turn's time, ms since the epoch, read once all rows are locked."""
         ...

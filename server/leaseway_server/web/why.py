@@ -25,7 +25,15 @@ async def explain_item(request: Request) -> Response:
     ahead = min(await engine.looking.ahead(item.position, MOST_AHEAD), MOST_AHEAD) if waiting and sees_all else 0
     ends, orphaned = engine.looking.lease_end(item.id)
     facts = Facts(
-        now, engine.paused, ahead, engine.looking.asked(), _workers(caller.served), sees_all, ends, orphaned=orphaned
+        now,
+        engine.paused,
+        ahead,
+        engine.looking.asked(),
+        _workers(caller.served),
+        sees_all,
+        ends,
+        orphaned=orphaned,
+        elsewhere=engine.workers_elsewhere > 0,
     )
     reasons = [{"code": each.code, "message": each.message} for each in why(item, parse(item.body), facts)]
     return json_response({"waiting": waiting, "reasons": reasons, "ahead": ahead if sees_all else None})

@@ -5,7 +5,7 @@ from typing import Final
 
 from leaseway_server.core.ids import IdPermutation
 from leaseway_server.core.model import Item
-from leaseway_server.store.columns import COLUMNS, item_of
+from leaseway_server.store.columns import item_of
 from leaseway_server.store.postgres import servers
 from leaseway_server.store.postgres.database import Database
 from leaseway_server.store.postgres.schema import PACKAGE
@@ -19,10 +19,7 @@ KEPT_MS: Final = 600_000
 """So long after its last word a server is still known; what it counted stays for ever."""
 RATES_MS: Final = 2 * 3_600_000
 """So long it is known what happened in a minute; an hour of it is told."""
-SQL: Final = {
-    name: text.replace("{columns}", ", ".join(COLUMNS))
-    for name, text in load_queries(PACKAGE, "neighbours.sql").items()
-}
+SQL: Final = load_queries(PACKAGE, "neighbours.sql")
 
 
 class PostgresRegistry:
@@ -84,7 +81,7 @@ class PostgresSharedQueue:
     async def rows(self, ids: Collection[str]) -> dict[str, Item]:
         """The items, finished ones with their results."""
         seqs = [seq for seq in map(self._ids.seq_of, ids) if seq is not None]
-        items = [item_of(self._ids, row) for row in await self._ask(SQL["rows"], self.number, seqs)]
+        items = [item_of(self._ids, row) for row in await self._ask(QUEUE_SQL["look"], self.number, seqs)]
         finished = {item.seq: item for item in items if item.status == "finished"}
         results = await self._ask(QUEUE_SQL["results"], self.number, list(finished)) if finished else ()
         for seq, result in results:

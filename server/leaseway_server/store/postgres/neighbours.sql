@@ -39,9 +39,6 @@ FROM unnest($2::integer[], $3::bigint[]) AS seen (server, turn)
 JOIN leaseway.change ON change.queue = $1 AND change.server = seen.server AND change.turn > seen.turn
 ORDER BY change.server, change.turn;
 
--- name: rows
-SELECT {columns} FROM leaseway.item WHERE queue = $1 AND seq = ANY ($2::bigint[]);
-
 -- name: show
 UPDATE leaseway.share SET workers = $3, watched = $4 WHERE queue = $1 AND server = $2;
 

@@ -14,6 +14,11 @@ SELECT found.* FROM unnest($2::bigint[]) AS asked (seq) CROSS JOIN LATERAL (
     SELECT {columns} FROM leaseway.item WHERE queue = $1 AND item.seq = asked.seq LIMIT 1 FOR UPDATE
 ) AS found;
 
+-- name: look
+SELECT found.* FROM unnest($2::bigint[]) AS asked (seq) CROSS JOIN LATERAL (
+    SELECT {columns} FROM leaseway.item WHERE queue = $1 AND item.seq = asked.seq LIMIT 1
+) AS found;
+
 -- name: time
 -- The clock and not `now()`, which is when the transaction began.
 SELECT floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, paused FROM leaseway.queue WHERE id = $1;

@@ -87,6 +87,11 @@ class PostgresTurn:
         self._loaded = {item.id: item for item in await self._items("load", seqs)} if seqs else {}
         return dict(self._loaded)
 
+    async def look(self, ids: Collection[str]) -> dict[str, Item]:
+        """The items that exist, as they are for others."""
+        seqs = [seq for seq in map(self._ids.seq_of, ids) if seq is not None]
+        return {item.id: item for item in await self._items("look", seqs)} if seqs else {}
+
     async def time(self) -> int:
         """The database's time, by its clock."""
         [(now, self.paused)] = await self._fetch(SQL["time"], self._queue)
