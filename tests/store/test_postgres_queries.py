@@ -99,7 +99,7 @@ def look(plan: str, name: str, indexes: list[str]) -> None:
     assert set(re.findall(r"(?:using|Index Scan on) (\w+)", plan)) == set(indexes), f"{name}\n{plan}"
     assert not re.search(r"Seq Scan|Hash Join|Merge Join|Join Filter", plan), f"{name}\n{plan}"
     alone = re.search(r"Index Cond: \(queue = \$1\)$", plan, re.MULTILINE)
-    assert bool(alone) == (name in WHOLE), f"{name}\n{plan}"
+    assert not alone or name in WHOLE, f"{name}\n{plan}"
 
 
 async def test_each_statement_uses_its_index_in_an_empty_database(store: TestedPostgresStore) -> None:
