@@ -2,8 +2,8 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint sentences screens screens-pages bench backlogs campaign-kill campaign-worker campaign-bulk \
-	campaign-cuts campaign-table browser types
+.PHONY: help demo test coverage lint sentences screens screens-pages bench bench-stores bench-servers backlogs \
+	campaign-machine campaign-kill campaign-worker campaign-bulk campaign-cuts campaign-table browser types pgbouncer
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -28,7 +28,7 @@ help: ## this list
 demo: $(INSTALLED) ## pictures resized live, a worker killed, the server restarted; ONCE=1 ends after the show
 	@$(RUN)/python clients/examples/demo.py $(if $(filter-out 0,$(ONCE)),--once)
 
-test: lint browser types ## lint, all tests, and that they reach the whole core; ARGS='-k …' goes to pytest
+test: lint browser types pgbouncer ## lint, all tests, and that they reach the whole core; ARGS='-k …' goes to pytest
 	@rm -f .coverage .coverage.*
 	$(DIRECT) $(COMPILED) $(MEASURED) $(RUN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 	@$(RUN)/coverage combine --quiet
@@ -58,8 +58,17 @@ screens-pages: $(INSTALLED) browser ## the pictures of pages in the README, take
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)
 
+bench-servers: $(INSTALLED) ## from one server to another on one PostgreSQL: a waiting claim, a push; measured on this machine
+	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/across_servers.py $(ARGS)
+
 backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lists, why, measured on this machine
 	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)
+
+bench-stores: $(INSTALLED) ## the same on SQLite and on PostgreSQL, side by side, measured on this machine
+	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/stores.py $(ARGS)
+
+campaign-machine: $(INSTALLED) ## 1,000 random programs on each store, others each time, held against a dictionary
+	LEASEWAY_MACHINE_EXAMPLES=1000 $(RUN)/python -m pytest -q tests/unit/test_machine.py $(ARGS)
 
 campaign-kill: $(INSTALLED) ## 1,000 times kill -9 of a working server, and what was lost: nothing, or this fails
 	$(RUN)/python tests/chaos/kill_loop.py --rounds 1000 $(ARGS)
@@ -96,6 +105,16 @@ browser: $(INSTALLED)
 			apt-get install -qq -y --no-install-recommends chromium libatomic1; } >/dev/null 2>&1 || \
 		echo 'Chromium could not be installed.'; \
 	else echo 'There is no usable Chromium here: the tests of the page will be skipped.'; fi
+
+# The tests of servers behind PgBouncer want Debian's; elsewhere they are skipped, and say so.
+pgbouncer:
+	@PATH="$$PATH:/usr/sbin"; command -v pgbouncer >/dev/null || \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'Installing PgBouncer for the tests ...'; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+			apt-get install -qq -y --no-install-recommends pgbouncer; } >/dev/null 2>&1 || \
+		echo 'PgBouncer could not be installed.'; \
+	else echo 'There is no PgBouncer here: the tests with it will be skipped.'; fi
 
 # TypeScript checks the types of the client and of the pages, axe-core how accessible the pages are. Both come from npm,
 # which is that of Node's wheel. Where they cannot be fetched, these tests are skipped, and say so.

@@ -9,11 +9,11 @@ from playwright.async_api import Browser, expect
 
 from leaseway import Client
 from leaseway_server.core.access import Right
-from leaseway_server.store.access import AccessStore
 from leaseway_server.testing import MovableClock
 from support.caddy import BLOCKS_SOCKETS, caddy
 from support.dashboard import Dashboard, dashboard
 from support.server import TestServer, open_queue, running_server
+from support.tokens import TokenFile
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -136,7 +136,7 @@ async def test_where_a_token_is_revoked_meanwhile_another_is_asked_for(
         await page.go(place)
         await page.sign_in(server.tokens["ada"], keep=True)
         await expect(page.connection if place else page.tab.page.locator(".cards")).to_contain_text(LIVE[place])
-        with AccessStore.open(tmp_path / "data") as store:
+        with TokenFile(tmp_path / "data") as store:
             (token,) = store.all()
             assert store.revoke(token.id)
             another = store.add("ada", None, None, 0, 0)[1]
@@ -152,7 +152,7 @@ async def test_where_a_token_s_time_is_over_meanwhile_nothing_is_shown_any_more(
 ) -> None:
     clock = MovableClock()
     async with running_server(tmp_path, QUEUES, users={"ada": []}, clock=clock) as server:
-        with AccessStore.open(tmp_path / "data") as store:
+        with TokenFile(tmp_path / "data") as store:
             brief = store.add("ada", None, None, clock.now() + HOUR, clock.now())[1]
         async with Client(f"{server.ws_url}/members", token=server.tokens["ada"]) as queue:
             job = await queue.post("seen by who may")

@@ -5,11 +5,11 @@ from typing import Final
 
 import pytest
 
-from leaseway_server.store.access import AccessStore
 from leaseway_server.testing import MovableClock
 from support.node import script
 from support.process import server_process
 from support.server import open_queue, running_server
+from support.tokens import TokenFile
 
 LIFE: Final = 1_800_000
 """Of a token, milliseconds: shorter than the delay of the item that is posted with it."""
@@ -42,7 +42,7 @@ async def test_a_server_that_is_killed_costs_nothing(tmp_path: Path) -> None:
 async def test_a_token_that_ends_is_replaced_or_is_the_end(end: str, tmp_path: Path) -> None:
     clock = MovableClock()
     async with running_server(tmp_path, OWN, users={"alice": []}, clock=clock) as server:
-        with AccessStore.open(tmp_path / "data") as store:
+        with TokenFile(tmp_path / "data") as store:
             brief, secret = store.add("alice", None, None, clock.now() + LIFE, clock.now())
             async with script("expiring.js", f"{server.base_url}/own", secret, server.tokens["alice"]) as running:
                 await running.says("open")

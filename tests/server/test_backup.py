@@ -18,8 +18,8 @@ from chaos.kill_loop import TOML
 from chaos.load import HttpProducer, HttpWorker, MonitorProducer, SocketWorker, World
 from chaos.promises import Promises
 from leaseway_server.commands import backup
-from leaseway_server.store.access import AccessStore
 from support.process import ServerProcess, server_process
+from support.tokens import TokenFile
 
 COMMAND = "from leaseway_server.commands import backup; backup()"
 FOR_EVER = 10**9
@@ -42,7 +42,8 @@ def call(*words: str) -> Result:
 
 def tokens(data: Path) -> int:
     """A store that holds no more than its file of tokens, whose size is given."""
-    AccessStore.open(data).close()
+    with TokenFile(data):
+        pass
     return (data / "_access.db").stat().st_size
 
 
@@ -73,7 +74,8 @@ def test_it_tells_programs_what_was_copied(here: Path) -> None:
         (["b"], 1, "Error: there is no store of Leaseway in leaseway-data\n"),
         (["full"], 1, "Error: there is no store of Leaseway in leaseway-data\n"),
         (["full", "--store", "sqlite:there"], 2, "FOLDER: full is not empty; a backup needs a folder of its own"),
-        (["b", "--store", "postgresql://secret"], 2, "--store: PostgreSQL is not in this version of Leaseway"),
+        (["b", "--store", "postgresql://secret"], 1, "Error: a store in PostgreSQL is copied by its own tools"),
+        (["b", "--store", "mysql://secret"], 2, '--store: expected "sqlite:" and a folder'),
         (["b", "--config", "nope.toml"], 2, "nope.toml: cannot be read: No such file or directory\n"),
         ([], 2, "Missing argument 'FOLDER'"),
     ],

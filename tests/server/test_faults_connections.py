@@ -14,12 +14,12 @@ import pytest
 from leaseway_server.core.commands import Answer, Command, Drop
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.submission import nobody
-from leaseway_server.store.access import AccessStore
 from leaseway_server.store.base import Store, Turn
 from support.clock import ManualClock
 from support.process import server_process
 from support.raw import PONG, TEXT, RawSocket, raw_socket
 from support.server import TestServer, open_queue, running_server
+from support.tokens import TokenFile
 
 Message = dict[str, Any]
 
@@ -331,7 +331,7 @@ async def test_a_token_that_ends_takes_its_sockets_with_it(how: str, tmp_path: P
     toml = '[queues.demo]\naccess = { post = "open", fetch = "open", work = "users" }\n'
     async with running_server(tmp_path, toml, users={"box": []}, clock=clock) as server:
         data = tmp_path / "data"
-        with AccessStore.open(data) as store:
+        with TokenFile(data) as store:
             token, secret = store.add("box", None, None, clock.now() + 1_000 if how == "expired" else 0, 0)
         item_id = await post(server)
         async with (
@@ -344,7 +344,7 @@ async def test_a_token_that_ends_takes_its_sockets_with_it(how: str, tmp_path: P
             assert (await monitor.hear())["status"] == "processing"
             other.say({"claim": {"waitMs": 60_000}})
             if how == "revoked":
-                with AccessStore.open(data) as store:
+                with TokenFile(data) as store:
                     assert store.revoke(token.id)
             else:
                 clock.advance(1_000)

@@ -46,6 +46,10 @@ class MemoryStore:
         del durable  # There is no power to lose.
         yield MemoryTurn(self)
 
+    async def committed(self) -> bool:
+        """No commit is in doubt."""
+        return False
+
     async def counts(self) -> dict[Status, int]:
         """How many items there are of each status, as it was told."""
         return dict(self.disk.counts)
@@ -100,6 +104,8 @@ class MemoryTurn:
     """One transaction: `rows` and `gone` are what it wrote and has not committed."""
 
     def __init__(self, store: MemoryStore) -> None:
+        self.missed: list[str] = []
+        self.paused: bool | None = None
         self._disk = store.disk
         self._clock = store.clock
         self._id_of = store.id_of
@@ -113,14 +119,25 @@ class MemoryTurn:
         """The items that exist."""
         return {item.id: _bare(item) for item in self._all() if item.id in set(ids)}
 
+    async def look(self, ids: Collection[str]) -> dict[str, Item]:
+        """The items that exist."""
+        return await self.load(ids)
+
     async def time(self) -> int:
         """The clock's time."""
         return self._clock()
 
     async def pick(
-        self, after: Position, limit: int, skip: Collection[int], narrowing: Narrowing | None = None
+        self,
+        after: Position,
+        limit: int,
+        skip: Collection[int],
+        narrowing: Narrowing | None = None,
+        *,
+        taking: bool = False,
     ) -> list[Candidate]:
         """The next ready items."""
+        del taking  # There is nobody else.
         ready = [item for item in self._all() if item.ready and item.position > after and item.seq not in skip]
         if narrowing:
             column = slice(narrowing.column - 1, narrowing.column)

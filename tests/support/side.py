@@ -62,6 +62,9 @@ class Monitor:
         """A watched item is gone."""
         self.session.end(item_id)
 
+    def lose_track(self) -> None:
+        """Nobody else writes here."""
+
     def read_on(self) -> None:
         """The next of the first views is asked for, as the socket does it when the last were sent."""
         for exchange in self.session.read_on():
@@ -99,7 +102,7 @@ class Side:
         self.lost = False
         self.faults.at_commit.clear()
         self.sockets.clear()
-        self._store = FaultyStore(self._home.open(self.clock), self.faults)
+        self._store = FaultyStore(await self._home.open(self.clock), self.faults)
         self.engine = Engine(
             self.queue, self._store, self.clock, resume_grace=GRACE, ping_timeout=0, on_lost=self._on_lost
         )
@@ -134,7 +137,7 @@ class Side:
 
     async def break_off_indexing(self) -> None:
         """A start that is killed before it has indexed what the queue's `match` names."""
-        self._store = FaultyStore(self._home.open(self.clock), self.faults)
+        self._store = FaultyStore(await self._home.open(self.clock), self.faults)
         self._home.break_off_indexing(self.queue.match)
         await self.crash()
 
@@ -228,14 +231,14 @@ class Side:
                 return
             if self.engine._searching:
                 self.met["search went on in another turn"] += 1
-                self.met["something was said during a search"] += bool(self.engine._waiting)
+                self.met["something was said during a search"] += bool(self.engine._backlog.waiting)
             await self.engine.step()
         raise AssertionError("the engine runs in circles")
 
     @property
     def _busy(self) -> bool:
         engine = self.engine
-        return bool(engine._waiting) or engine._searching or engine._next_deadline() <= self.clock.now()
+        return bool(engine._backlog.waiting) or engine._searching or engine._next_deadline() <= self.clock.now()
 
     def heard(self) -> dict[Who, list[Said]]:
         """What everybody was told since the last time, in names."""

@@ -15,9 +15,12 @@
     │   │   └── Misdirected  the request was sent to a name that is not this server's
     │   ├── NotFound        no such queue or item, as far as the caller may know
     │   └── Unavailable     the server cannot do it now; later it may
+    │       └── Deserted    its database is away for so long that clients had better find another server
     └── StoreError
         ├── StoreRefused    the store cannot be opened, and why
         ├── StoreFull       no space; the turn was rolled back, the next one may succeed
+        ├── StoreBusy       another server was in the way; nothing was done, the same turn may be run again at once
+        ├── StoreAway       the database cannot be reached; nothing was done, or it is unknown whether all of it was
         └── StoreLost       an I/O error: what was committed is unknown until the file is read again
 
 `code` is part of the protocol (PROTOCOL.md §4, §5), the text is not. `status` is the HTTP status, `close` the WebSocket
@@ -162,6 +165,12 @@ class Unavailable(Refused):
     title = "Not available at the moment"
 
 
+class Deserted(Unavailable):
+    """The server cannot reach its database, and cannot say until when."""
+
+    close = 1013
+
+
 class StoreError(LeasewayError):
     """A fault of the store."""
 
@@ -172,6 +181,19 @@ class StoreRefused(StoreError):
 
 class StoreFull(StoreError):
     """No space is left. Nothing of the turn was kept; a later turn may succeed."""
+
+
+class StoreBusy(StoreError):
+    """Another server was in the way: a deadlock, or a lock that was held too long. Nothing of the turn was done."""
+
+
+class StoreAway(StoreError):
+    """The database cannot be reached. Nothing of the turn was done; but where `unknown`, all of it may have been: the
+    answer to COMMIT is missing, and `Store.committed` tells once the database is back."""
+
+    def __init__(self, message: str, *, unknown: bool = False) -> None:
+        super().__init__(message)
+        self.unknown = unknown
 
 
 class StoreLost(StoreError):
