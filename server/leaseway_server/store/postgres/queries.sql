@@ -193,10 +193,26 @@ WITH found AS MATERIALIZED (
 SELECT {columns} FROM sized WHERE so_far <= $5 ORDER BY fetched_at, finished_at, seq;
 
 -- name: delete
-WITH bodies AS (DELETE FROM leaseway.body WHERE queue = $1 AND seq = ANY ($2::bigint[])),
-    results AS (DELETE FROM leaseway.result WHERE queue = $1 AND seq = ANY ($2::bigint[])),
-    attempts AS (DELETE FROM leaseway.attempt WHERE queue = $1 AND seq = ANY ($2::bigint[]))
-DELETE FROM leaseway.item WHERE queue = $1 AND seq = ANY ($2::bigint[]);
+WITH bodies AS (
+    DELETE FROM leaseway.body WHERE ctid = ANY (ARRAY(
+        SELECT place.ctid FROM unnest($2::bigint[]) AS gone (seq)
+        CROSS JOIN LATERAL (SELECT ctid FROM leaseway.body WHERE queue = $1 AND body.seq = gone.seq LIMIT 1) AS place
+    ))
+), results AS (
+    DELETE FROM leaseway.result WHERE ctid = ANY (ARRAY(
+        SELECT place.ctid FROM unnest($2::bigint[]) AS gone (seq)
+        CROSS JOIN LATERAL (SELECT ctid FROM leaseway.result WHERE queue = $1 AND result.seq = gone.seq LIMIT 1) AS place
+    ))
+), attempts AS (
+    DELETE FROM leaseway.attempt WHERE ctid = ANY (ARRAY(
+        SELECT place.ctid FROM unnest($2::bigint[]) AS gone (seq)
+        CROSS JOIN LATERAL (SELECT ctid FROM leaseway.attempt WHERE queue = $1 AND attempt.seq = gone.seq OFFSET 0) AS place
+    ))
+)
+DELETE FROM leaseway.item WHERE ctid = ANY (ARRAY(
+    SELECT place.ctid FROM unnest($2::bigint[]) AS gone (seq)
+    CROSS JOIN LATERAL (SELECT ctid FROM leaseway.item WHERE queue = $1 AND item.seq = gone.seq LIMIT 1) AS place
+));
 
 -- name: save_attempts
 INSERT INTO leaseway.attempt (queue, seq, attempts, worker, started_at, ended_at, ending, error)
@@ -215,9 +231,10 @@ DELETE FROM leaseway.attempt WHERE ctid = ANY (ARRAY(
 -- name: attempts
 -- The newest of each item, as far as there is room for them; $3 is what each counts as beside its texts.
 SELECT seq, attempts, worker, started_at, ended_at, ending, error FROM (
-    SELECT attempt.*, sum(octet_length(error) + octet_length(worker) + $3)
-        OVER (PARTITION BY seq ORDER BY attempts DESC ROWS UNBOUNDED PRECEDING) AS size
-    FROM leaseway.attempt WHERE queue = $1 AND seq = ANY ($2::bigint[])
+    SELECT found.*, sum(octet_length(error) + octet_length(worker) + $3)
+        OVER (PARTITION BY found.seq ORDER BY attempts DESC ROWS UNBOUNDED PRECEDING) AS size
+    FROM unnest($2::bigint[]) AS asked (seq)
+    CROSS JOIN LATERAL (SELECT * FROM leaseway.attempt WHERE queue = $1 AND attempt.seq = asked.seq OFFSET 0) AS found
 ) AS sized WHERE size <= $4 ORDER BY seq, attempts;
 
 -- name: pause
