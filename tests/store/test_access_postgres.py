@@ -233,6 +233,17 @@ async def test_tables_that_are_gone_are_told(box: Box) -> None:
         assert not box.here.current
 
 
+async def test_what_is_under_way_at_the_end_is_let_go_of(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that nobody waits for any more holds up no stop."""
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.05)
+    there = await box.another()
+    async with box.holding("LOCK TABLE leaseway.access IN ACCESS EXCLUSIVE MODE"):
+        with pytest.raises(StoreAway, match="does not answer"):
+            await there.refresh()
+        await there.close()
+    assert await box.here.find(box.secret, NOW) == box.alice
+
+
 async def test_what_was_used_is_lost_where_it_is_away_at_the_end(box: Box) -> None:
     there = await box.another()
     token: Token | None = await there.find(box.secret, NOW)

@@ -168,8 +168,9 @@ class PostgresAccess:
             await connection.execute(_SQL["over"], now)
             await connection.execute(_SQL["lock_token"], token.id)  # One ticket of a token at a time: they are counted.
             row = (hash_token(secret), queue, token.id, now, end, MOST_TICKETS)
-            if await connection.fetchval(_SQL["issue"], *row) is None:
-                raise too_many_tickets(MOST_TICKETS)
+            issued = await connection.fetchval(_SQL["issue"], *row)
+        if issued is None:
+            raise too_many_tickets(MOST_TICKETS)
         return end
 
     async def _redeem(self, queue: str, secret: str, now: int) -> Token | None:

@@ -41,13 +41,21 @@ async def look_at(url: str, listen_url: str) -> Finding:
 
 async def _check_listening(url: str, identity: tuple[object, ...]) -> None:
     async with first_connection(url) as first:
-        if await _identity(first.connection) != identity:
-            raise StoreRefused(f"listen_url leads to another database than store does ({first.address.shown})")
-        if first.pooled:
-            raise StoreRefused(
-                f"listen_url leads through a pooler ({first.address.shown}), where no news are heard; "
-                "let it lead to PostgreSQL itself, or take it out: then servers look for news each second"
-            )
+        same = await _identity(first.connection) == identity
+    if fault := unfit(first.address.shown, same=same, pooled=first.pooled):
+        raise StoreRefused(fault)
+
+
+def unfit(where: str, *, same: bool, pooled: bool) -> str:
+    """Why a `listen_url` that leads there is of no use; "" where it is. `same`: it is the database of `store`."""
+    if not same:
+        return f"listen_url leads to another database than store does ({where})"
+    if pooled:
+        return (
+            f"listen_url leads through a pooler ({where}), where no news are heard; "
+            "let it lead to PostgreSQL itself, or take it out: then servers look for news each second"
+        )
+    return ""
 
 
 async def _identity(connection: asyncpg.Connection) -> tuple[object, ...]:
