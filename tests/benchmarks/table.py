@@ -26,7 +26,6 @@ sys.path[:0] = [str(ROOT / "tests")]  # This is started as a script.
 
 from benchmarks.backlogs import configure, fill  # noqa: E402
 from leaseway_server.bench.process import make_way, serving  # noqa: E402
-from leaseway_server.config import load_config  # noqa: E402
 from support.browser import open_browser  # noqa: E402
 from support.dashboard import Dashboard, dashboard  # noqa: E402
 
@@ -175,7 +174,7 @@ async def main(items: int, pages: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         config = configure(Path(folder))
         print(f"writing {items:,} items …", file=sys.stderr)
-        count = await asyncio.to_thread(write, load_config(config).server.data / "bench.db", items)
+        count = await asyncio.to_thread(write, Path(folder) / "data" / "bench.db", items)
         make_way()
         async with (
             serving("leaseway_server", "--config", str(config), "--log", "terminal") as server,
