@@ -211,7 +211,7 @@ async def main(count: int) -> tuple[float, list[Figure]]:
     with tempfile.TemporaryDirectory() as folder:
         config = configure(Path(folder))
         print(f"writing {3 * count:,} items …", file=sys.stderr)
-        await asyncio.to_thread(fill, config.parent / "leaseway-data" / "bench.db", count)
+        await asyncio.to_thread(fill, config.parent / "data" / "bench.db", count)
         make_way()
         started = time.perf_counter()
         async with serving("leaseway_server", "--config", str(config), "--log", "terminal") as server:
