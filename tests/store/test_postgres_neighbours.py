@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from leaseway_server.core.events import Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.store.postgres import neighbours, servers
 from leaseway_server.store.postgres.database import Database
@@ -15,7 +16,7 @@ from leaseway_server.store.postgres.servers import GONE_MS
 from leaseway_server.store.postgres.store import PostgresStore
 from support.model import NOW
 from support.postgres import Postgres, fresh_database
-from support.stored import posted
+from support.stored import changed, posted
 
 CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
 Enter = Callable[[], Awaitable[PostgresRegistry]]
@@ -97,6 +98,9 @@ async def test_a_turn_is_read_by_others_with_what_it_changed(database: Database,
         assert (second.turn, second.changed, second.ready) == (2, [later.id], [])
         assert await other.changes({stores[0].epoch: 2}) == []
         assert set(await other.rows([ready.id, later.id, "00000000000000a1", "no id"])) == {ready.id, later.id}
+        await changed(stores[0], ready, Result("42", None))
+        rows = await other.rows([ready.id, later.id])
+        assert [rows[item.id].result for item in (ready, later)] == ["42", ""]
         await one.show(3, watched=True)
         await one.count({60_000: (1, 2, 3, 4, 5, 6)})
         await one.count({60_000: (2, 2, 3, 4, 5, 6)})
