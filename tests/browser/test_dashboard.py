@@ -11,30 +11,44 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
 
-from leaseway import Attempt, Client, Worker
+from leaseway import Attempt, Client, Failed, Permanent, Worker
 from leaseway_server.core.commands import Found, Read
-from support.dashboard import Dashboard, dashboard
+from support.dashboard import EVIL, Dashboard, dashboard
 from support.server import TestServer, open_queue, running_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-QUEUES = ("live", "full", "many", "turned", "evil", "large", "bulk", "busy", "keys", "skewed", "typed", "looked")
-DAY_OFF = "const now = Date.now; Date.now = () => now() - 86_400_000;"
-"""In the page: its clock is a day behind."""
-EVIL = "<script>document.title = 1</script><img src=x onerror='document.title = 1'>"
+QUEUES = (
+    "live",
+    "full",
+    "looked",
+    "many",
+    "turned",
+    "evil",
+    "large",
+    "bulk",
+    "busy",
+    "keys",
+    "skewed",
+    "slept",
+    "typed",
+)
+DAY_OFF = "const now = Date.now; Date.now = () => now() + {days} * 86_400_000;"
+"""In the page: its clock is off by so many days."""
+JUST_NOW = re.compile(r"^(just now|[1-9] s ago|\d\d s ago)$")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TestServer]:
     """Each test has a queue of its own."""
     toml = "".join(open_queue(name, retry='{ delays = ["1ms"] }') for name in QUEUES)
-    async with running_server(tmp_path_factory.mktemp("server"), toml) as running:
+    async with running_server(tmp_path_factory.mktemp("server"), toml, users={EVIL: []}) as running:
         yield running
 
 
 async def test_all_queues_are_shown_live_at_two_pushes_a_second_in_all(browser: Browser, tmp_path: Path) -> None:
     async with running_server(tmp_path, open_queue("live") + open_queue("other")) as server:
-        page = await dashboard(browser, server)
+        page = await dashboard(browser, server.base_url)
         await page.go()
         card = page.tab.page.locator(".cards li").filter(has_text="live")
         await expect(card).to_contain_text("empty · 0 workers")
@@ -226,26 +240,44 @@ async def test_a_queue_is_paused_and_goes_on(page: Dashboard, server: TestServer
 
 
 async def test_whatever_a_text_says_it_is_text(page: Dashboard, server: TestServer) -> None:
-    worker = Worker(f"{server.ws_url}/evil", name=EVIL, concurrency=1)
+    token = server.tokens[EVIL]
+    worker = Worker(f"{server.ws_url}/evil", name=EVIL, concurrency=1, token=token)
 
     @worker.handler
     async def echo(item: Any, attempt: Attempt) -> Any:
+        if item == EVIL:
+            raise Permanent(EVIL, code=EVIL, detail={EVIL: EVIL})
         if attempt.attempts == 1:
             raise ValueError(EVIL)
         await attempt.progress({"percent": EVIL, EVIL: EVIL})
         return {EVIL: item, "__proto__": EVIL}
 
-    async with Client(f"{server.ws_url}/evil") as queue, worker:
+    async with Client(f"{server.ws_url}/evil", token=token) as queue, worker:
         job = await queue.post({EVIL: EVIL}, key=EVIL, meta={EVIL: EVIL})
         await job.result()
         await page.open(f"evil/{job.id}")
         for part in ("item", "result", "facts", "progress", "attempts"):
             await expect(page.part(part)).to_contain_text(EVIL)
         await expect(page.part("result").locator("dt")).to_have_text([EVIL, "__proto__"])
-        await expect(page.rows).to_contain_text(EVIL)
-        await expect(page.workers).to_contain_text(EVIL)
-    assert await page.tab.page.locator("main script, dialog script, main img, dialog img").count() == 0
-    await expect(page.tab.page).to_have_title("evil · Leaseway")
+        for column in ("by", "key", "worker"):
+            await expect(page.rows.locator(f"[data-column={column}]")).to_contain_text(EVIL)
+        await expect(page.workers.locator("th")).to_have_text(re.compile(f"^{re.escape(EVIL)}.*{re.escape(EVIL)}$"))
+        failed = await queue.post(EVIL)
+        with pytest.raises(Failed):
+            await failed.result()
+        await page.open(f"evil/{failed.id}")
+        for part in ("item", "error"):
+            await expect(page.part(part)).to_contain_text(EVIL)
+        await page.button("Close").click()
+    for name in ("postedBy", "key"):
+        await page.filter(name).fill(EVIL)
+    await page.button("List").click()
+    await expect(page.rows).to_have_count(1)
+    await page.button("Retry all …").click()
+    await expect(page.tab.page.locator(".bulk p[role=status]")).to_have_text("There is nothing in the list to retry.")
+    await page.button("Delete all …").click()
+    await expect(page.tab.page.locator(".question")).to_contain_text(f"postedBy {EVIL}, key {EVIL}")
+    await page.expect_no_markup()
 
 
 async def test_a_large_result_is_shown_in_part_and_then_whole(page: Dashboard, server: TestServer) -> None:
@@ -309,10 +341,35 @@ async def test_it_is_used_by_keyboard(page: Dashboard, server: TestServer) -> No
     await expect(page.tab.page.locator("html")).to_have_css("color-scheme", "dark")
 
 
-async def test_a_browser_whose_clock_is_a_day_off_shows_the_server_s_time(page: Dashboard, server: TestServer) -> None:
-    await page.tab.page.add_init_script(DAY_OFF)
+@pytest.mark.parametrize("days", [-1, 1])
+async def test_a_browser_whose_clock_is_a_day_off_shows_the_server_s_time(
+    days: int, page: Dashboard, server: TestServer
+) -> None:
+    await page.tab.page.add_init_script(DAY_OFF.format(days=days))
     async with Client(f"{server.ws_url}/skewed") as queue:
-        await queue.post(1)
-    await page.open("skewed")
-    await expect(page.rows.locator("time")).to_have_text("just now")
-    await expect(page.figure("oldest ready")).not_to_contain_text("h")
+        job = await queue.post(days)
+        await page.open(f"skewed/{job.id}")
+        await expect(page.rows.first.locator("time")).to_have_text(JUST_NOW)
+        await expect(page.part("why").locator("time")).to_have_text(JUST_NOW)
+        await expect(page.figure("oldest ready")).to_have_text(JUST_NOW)
+        assert await job.cancel()
+        await expect(page.part("times").locator("li").last).to_have_text(re.compile(r"^cancelled .* m?s later\)$"))
+
+
+async def test_after_a_laptop_s_sleep_it_shows_what_happened_meanwhile(page: Dashboard, server: TestServer) -> None:
+    await page.tab.page.clock.install()
+    await page.open("slept")
+    asleep = await page.tab.page.evaluate("Date.now() / 1000 + 60")
+    await page.tab.page.clock.pause_at(asleep)
+    assert server.running.site is not None
+    (socket,) = server.running.site.queues["slept"].sockets
+    await socket.drain()  # The server gives up who sleeps.
+    await expect(page.connection).to_have_attribute("data-state", "lost")
+    async with Client(f"{server.ws_url}/slept") as queue:
+        await queue.post("meanwhile")
+        await page.tab.page.clock.fast_forward(3_600_000)
+        await page.tab.page.clock.resume()
+        await expect(page.connection).to_have_attribute("data-state", "open")
+        await expect(page.rows.locator("time")).to_have_text(JUST_NOW)
+        await queue.post("now")
+        await expect(page.figure("pending")).to_have_text("2")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from leaseway import Attempt, Worker
+from leaseway import Attempt, Client, Worker
 from support.browser import Tab, open_tab
 from support.files import served_files
 from support.server import TestServer, running_server
@@ -257,9 +257,7 @@ async def test_a_page_that_is_loaded_anew_and_then_cut_sees_each_end_once(tab: T
     await tab.page.evaluate(WATCH, access)
     await tab.page.evaluate("(id) => { window.result = queue.job(id).result; }", ids[0])
     await tab.page.evaluate("Promise.all([bothOpen, queue.connected()])")
-    assert server.running.site is not None
-    for socket in list(server.running.site.queues["demo"].sockets):
-        await socket.drain()
+    await cut(server)
     async with Worker(f"{server.ws_url}/demo", token=server.tokens["alice"]) as worker:
         worker.handler(echo)
         assert await tab.page.evaluate("mine") == dict.fromkeys(ids, 1)
@@ -270,6 +268,43 @@ async def test_a_page_that_is_loaded_anew_and_then_cut_sees_each_end_once(tab: T
         "online",
     ]
     await tab.page.evaluate("queue.close()")
+
+
+OFFLINE = """async ([url, token]) => {
+    const { CLOCK } = await import("/client/outside.js");
+    const late = (action, ms) => setTimeout(action, 1_000 * ms); // So that what comes back does so by the event alone.
+    const queue = new leaseway.Queue(url, { token, random: () => 0.9, clock: { ...CLOCK, setTimeout: late } });
+    const heard = [];
+    for (const kind of ["online", "offline"]) queue.addEventListener(kind, () => heard.push(kind));
+    const job = await queue.post("while it is away");
+    const ends = [];
+    const follow = (async () => {
+        for await (const { status } of job) if (status === "finished") ends.push(status);
+    })();
+    window.away = new Promise((resolve) => queue.addEventListener("offline", resolve));
+    window.over = follow.then(() => queue.close()).then(() => ({ heard, ends }));
+    return job.id;
+}"""
+
+
+async def test_a_page_without_a_network_comes_back_with_it_and_has_missed_no_end(tab: Tab, server: TestServer) -> None:
+    job_id = await tab.page.evaluate(OFFLINE, [f"{server.base_url}/demo", server.tokens["alice"]])
+    await tab.page.context.set_offline(True)
+    await cut(server)
+    await tab.page.evaluate("away.then(() => {})")
+    url, token = f"{server.ws_url}/demo", server.tokens["alice"]
+    async with Client(url, token=token) as queue, Worker(url, token=token) as worker:
+        worker.handler(echo)
+        await (await queue.get(job_id)).result()
+    await tab.page.context.set_offline(False)
+    assert await tab.page.evaluate("over") == {"heard": ["online", "offline", "online"], "ends": ["finished"]}
+
+
+async def cut(server: TestServer) -> None:
+    """Every socket of the queue ends."""
+    assert server.running.site is not None
+    for socket in list(server.running.site.queues["demo"].sockets):
+        await socket.drain()
 
 
 async def echo(item: Any, _attempt: Attempt) -> Any:

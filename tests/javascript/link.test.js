@@ -237,6 +237,28 @@ test("after sleep the connection is tried, and has its time, though all timers a
   assert.deepEqual(seen, [1, 4, "end"]);
 });
 
+test("a worker that slept for an hour asks at once what it still holds, stops what it lost, and works on", async () => {
+  const signals = [];
+  worker({ handler: (_item, { signal }) => new Promise(() => signals.push(signal)) });
+  await peer.accept();
+  const [{ ref }] = peer.said();
+  await peer.say({ type: "item", id: ID, attempts: 1, item: 1, leaseMs: 30_000, ref });
+  clock.sleep(3_600_000);
+  await clock.pass(10_000); // When the next renewal is due, on a clock that stood still.
+  assert.deepEqual(
+    peer.said().map(({ renew }) => renew.id),
+    ["0000000000000000", ID],
+  );
+  await peer.drop(); // The server gave the worker up long ago.
+  await clock.pass(5_000);
+  await peer.accept();
+  assert.deepEqual(peer.said()[0].resume.leases, [{ id: ID, attempts: 1 }]);
+  const gone = { id: ID, accepted: false, status: "processing", reason: "fence" };
+  await peer.say({ type: "resume-ack", leases: [gone] });
+  assert.equal(signals[0].reason.name, "LeaseLost");
+  assert.equal(peer.socket.closedHere, false);
+});
+
 for (const kind of ["offline", "online", "pageshow", "visibilitychange"]) {
   test(`${kind} tries the connection at once`, async () => {
     await watching();
@@ -447,7 +469,10 @@ test("where there is no WebSocket one must be passed", (context) => {
 });
 
 test("a blocked WebSocket is told as such, with the way to go on", async () => {
-  const wait = assert.rejects(queue().connected({ timeoutMs: 20_000 }), /proxy .* block.* queue\.ask/s);
+  const wait = assert.rejects(queue().connected({ timeoutMs: 20_000 }), {
+    name: "SocketsBlocked",
+    message: /proxy .* block.* queue\.ask/s,
+  });
   peer.answers.push([200, { queue: "demo" }]);
   await settled();
   await peer.drop();
@@ -456,7 +481,8 @@ test("a blocked WebSocket is told as such, with the way to go on", async () => {
 });
 
 test("a server that is away is told as such", async () => {
-  const wait = assert.rejects(queue().connected({ timeoutMs: 200 }), /no connection within 200 ms: 1006/);
+  const told = { name: "ConnectionLost", message: /no connection within 200 ms: 1006/ };
+  const wait = assert.rejects(queue().connected({ timeoutMs: 200 }), told);
   await settled();
   await peer.drop();
   await clock.pass(200);

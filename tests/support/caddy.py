@@ -29,6 +29,8 @@ SEVERAL: Final = CADDYFILE.with_name("Caddyfile.several")
 """The variant for several servers."""
 PATIENCE: Final = 20.0
 """Seconds that Caddy may let a test wait for what it should say."""
+BLOCKS_SOCKETS: Final = {"@private path /_metrics /_metrics/*": "@private header Upgrade *"}
+"""Changes of the reference: whoever asks for a WebSocket is told that there is nothing."""
 TRIES: Final = 3
 """A port that was free may be taken by another process before Caddy has it."""
 

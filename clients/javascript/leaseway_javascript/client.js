@@ -6,7 +6,7 @@
  */
 
 import { Door } from "./door.js";
-import { ConnectionLost, Forbidden, PostUnknown, UnknownItem } from "./errors.js";
+import { ConnectionLost, Forbidden, PostUnknown, SocketsBlocked, UnknownItem } from "./errors.js";
 import { Feed } from "./feed.js";
 import { FeedState } from "./feed-state.js";
 import { Following } from "./following.js";
@@ -132,8 +132,8 @@ export class Queue extends EventTarget {
   /**
    * Connects, and resolves when the connection stands.
    *
-   * Rejects with `Unauthorized`, `Forbidden`, `NoSuchQueue`, and `ConnectionLost` where none came about in time; where
-   * a proxy seems to block WebSockets, it says so, and how to go on.
+   * Rejects with `Unauthorized`, `Forbidden`, `NoSuchQueue`, and `ConnectionLost` where none came about in time. Where
+   * a proxy seems to block WebSockets, that is `SocketsBlocked`, which says how to go on.
    *
    * @param {{timeoutMs?: number}} [more]
    * @returns {Promise<void>}
@@ -293,7 +293,8 @@ export class Queue extends EventTarget {
       () => true,
       (error) => !(error instanceof ConnectionLost),
     );
-    return new ConnectionLost(`no connection within ${timeoutMs} ms: ${reached ? BLOCKED : why}`);
+    const within = `no connection within ${timeoutMs} ms`;
+    return reached ? new SocketsBlocked(`${within}: ${BLOCKED}`) : new ConnectionLost(`${within}: ${why}`);
   }
 
   /** @param {import("./errors.js").LeasewayError} error */

@@ -2,7 +2,13 @@
 
 import { element } from "./element.js";
 
-/** Whether the person says yes. The focus is on the way out, so that a stray Enter does nothing. */
+/**
+ * Whether the person says yes. The focus is on the way out, so that a stray Enter does nothing.
+ *
+ * @param {string} question
+ * @param {string} yes  what the button says
+ * @returns {Promise<boolean>}
+ */
 export function confirmed(question, yes) {
   return new Promise((resolve) => {
     const dialog = element(

@@ -4,15 +4,19 @@ import { confirmed } from "./asking.js";
 import { element } from "./element.js";
 import { faultText, number } from "./words.js";
 
-const ACTIONS = { retry: "Retry", cancel: "Cancel", delete: "Delete" };
+/** @typedef {Record<string, string>} Filter  what is listed, by the names of the request's query */
+
+const ACTIONS = /** @type {const} */ ({ retry: "Retry", cancel: "Cancel", delete: "Delete" });
+const NAMES = /** @type {(keyof typeof ACTIONS)[]} */ (Object.keys(ACTIONS));
 
 export class Bulk {
   #queue;
   #filter;
   #done;
   #signal;
+  /** @type {AbortController | null} */
   #stop = null;
-  #buttons = Object.keys(ACTIONS).map((action) =>
+  #buttons = NAMES.map((action) =>
     element("button", { class: "quiet", type: "button", onclick: () => void this.#run(action) }, `${ACTIONS[action]} all …`),
   );
   #halt = element("button", { class: "quiet", type: "button", hidden: true, onclick: () => this.#stop?.abort() }, "Stop");
@@ -25,7 +29,12 @@ export class Bulk {
     this.#told,
   );
 
-  /** `filter` gives what is listed; `done` is called when something may have changed. */
+  /**
+   * @param {import("../../_client/client.js").Queue} queue
+   * @param {() => Filter} filter  gives what is listed
+   * @param {() => void} done  called when something may have changed
+   * @param {AbortSignal} signal
+   */
   constructor(queue, filter, done, signal) {
     this.#queue = queue;
     this.#filter = filter;
@@ -33,6 +42,7 @@ export class Bulk {
     this.#signal = signal;
   }
 
+  /** @param {keyof typeof ACTIONS} action */
   async #run(action) {
     const filter = this.#filter(); // What was counted is what is done, whatever is listed meanwhile.
     const name = ACTIONS[action];
@@ -45,33 +55,38 @@ export class Bulk {
       const { changed } = await this.#ask({ action, filter, dryRun: false }, `${name} ${told} …`);
       this.#tell(`${number(changed)} of ${number(matched)} were changed.`);
     } catch (error) {
-      this.#tell(this.#stop?.signal.aborted ? "Stopped. What was changed until then stays so." : faultText(error));
+      const stopped = this.#stop?.signal.aborted && "Stopped. What was changed until then stays so.";
+      this.#tell(stopped || faultText(/** @type {Error} */ (error)));
     }
     return this.#done();
   }
 
+  /** @param {{action: string, filter: Filter, dryRun: boolean}} body @param {string} meanwhile  is told */
   async #ask(body, meanwhile) {
-    this.#stop = new AbortController();
+    const stop = (this.#stop = new AbortController());
     this.#busy(true);
     this.#tell(meanwhile);
     try {
-      const signal = AbortSignal.any([this.#stop.signal, this.#signal]);
+      const signal = AbortSignal.any([stop.signal, this.#signal]);
       return await this.#queue.ask("POST", "bulk", { body, signal });
     } finally {
       this.#busy(false);
     }
   }
 
+  /** @param {boolean} busy */
   #busy(busy) {
     for (const button of this.#buttons) button.disabled = busy;
     this.#halt.hidden = !busy;
   }
 
+  /** @param {string} text */
   #tell(text) {
     this.#told.textContent = text;
   }
 }
 
+/** @param {Filter} filter */
 function inWords(filter) {
   const said = Object.entries(filter).map(([name, value]) => `${name} ${value}`);
   return said.length ? ` (${said.join(", ")})` : " There is no filter: it is all of this queue.";

@@ -15,15 +15,15 @@ import { offerThemes } from "./theme.js";
 
 class Dashboard {
   #session = new Session();
-  #screen = document.getElementById("screen");
-  #links = document.getElementById("queues");
-  #sign = document.getElementById("sign");
+  #screen = partOf("screen");
+  #links = partOf("queues");
+  #sign = partOf("sign");
   /** What is shown, if it is a queue. @type {QueueScreen | null} */
   #open = null;
   #leave = new AbortController();
 
   constructor() {
-    offerThemes(document.getElementById("theme"));
+    offerThemes(/** @type {HTMLSelectElement} */ (partOf("theme")));
     this.#sign.addEventListener("click", () => this.#signInOrOut());
     this.#session.addEventListener("queues", () => this.#showLinks());
     addEventListener("hashchange", () => this.#go());
@@ -34,7 +34,7 @@ class Dashboard {
     try {
       await this.#session.refresh();
     } catch (error) {
-      this.#failed(error);
+      this.#failed(/** @type {Error} */ (error));
       return;
     }
     this.#welcome();
@@ -60,7 +60,7 @@ class Dashboard {
     return this.#open.openItem(place.item);
   }
 
-  /** What no screen can go on with. */
+  /** What no screen can go on with. @param {Error} error */
   #failed(error) {
     if (error instanceof Unauthorized) {
       const wasIn = this.#session.signedIn;
@@ -71,6 +71,7 @@ class Dashboard {
     }
   }
 
+  /** @param {Error} error */
   #tell(error) {
     const { queue } = placeNow();
     const gone = queue && error instanceof AccessRefused;
@@ -92,6 +93,7 @@ class Dashboard {
     void this.#begin();
   }
 
+  /** @param {string} reason */
   #askForToken(reason) {
     this.#clear();
     const signIn = new SignIn(this.#session, reason, () => this.#welcome());
@@ -124,6 +126,11 @@ class Dashboard {
     fill(this.#screen);
     return this.#leave.signal;
   }
+}
+
+/** A part of the page that is always there. @param {string} id */
+function partOf(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
 }
 
 new Dashboard();
