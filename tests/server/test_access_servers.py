@@ -115,9 +115,8 @@ async def test_what_is_made_or_revoked_anywhere_counts_everywhere(firm: Firm) ->
         assert await firm.here.asks(bearer(secret)) == 401
         assert await firm.here.knocks(left) == await firm.there.knocks(left) == 4401
         assert [entry["token_id"] for entry in firm.said("admin.token_revoked")] == [carol.id] * 2
-        (ann, bob) = await tokens.all()
-        assert (ann.user, bob.used_at) == ("ann", 0)
-        assert ann.used_at > 0
+        used = {token.user: token.used_at > 0 for token in await tokens.all()}
+        assert used == {"ann": True, "bob": False}
 
 
 @pytest.mark.protocol("2.28")
