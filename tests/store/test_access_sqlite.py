@@ -267,7 +267,7 @@ def test_a_newer_file_is_refused(tmp_path: Path) -> None:
     with TokenFile(tmp_path):
         pass
     foreign(tmp_path / "_access.db", "PRAGMA user_version = 99")
-    with pytest.raises(StoreRefused, match=r"newer Leaseway \(version 99 of the file; this one knows 2\)"):
+    with pytest.raises(StoreRefused, match=r"newer Leaseway \(version 99 of the file; this one knows 3\)"):
         SqliteAccess.open(tmp_path)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from leaseway_server.moving.side import Side
 from leaseway_server.store.access import AccessStore
 from leaseway_server.store.base import Store
 from leaseway_server.store.shared import Sharing
@@ -58,6 +59,10 @@ class Kind(Protocol):
 
     def back_up(self, target: Path) -> Backup:
         """Copies all of it into a folder, also while servers use it. Raises `FileExistsError`, too."""
+        ...
+
+    def side(self, *, make: bool) -> AbstractAsyncContextManager[Side]:
+        """The store as a move sees it; `make`: it may be made there."""
         ...
 
     async def found(self) -> Found | None:

@@ -1,7 +1,7 @@
 """Stores in a database of PostgreSQL: all queues, and the tokens, in one schema. Needs asyncpg."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -9,6 +9,8 @@ from socket import gethostname
 from typing import NoReturn
 
 from leaseway_server.core.errors import StoreRefused
+from leaseway_server.moving.postgres import postgres_side
+from leaseway_server.moving.side import Side
 from leaseway_server.store.access import AccessStore
 from leaseway_server.store.access.postgres import PostgresAccess
 from leaseway_server.store.base import Store
@@ -64,7 +66,7 @@ class PostgresStores:
 
     async def access(self) -> AccessStore:
         """The tokens in the database."""
-        access = await self._closing.enter_async_context(PostgresAccess(self.database))
+        access = await self._closing.enter_async_context(await PostgresAccess.open(self.database))
         await access.refresh()
         return access
 
@@ -110,7 +112,7 @@ class PostgresKind:
         """The tokens in the database."""
         async with (
             await Database.open(self._place.url, make=make) as database,
-            PostgresAccess(database) as access,
+            await PostgresAccess.open(database) as access,
         ):
             yield access
 
@@ -123,6 +125,10 @@ class PostgresKind:
             f"  pg_restore --clean --if-exists --dbname=URL {target}.dump\n"
             "where URL is that of the store; or let the database be archived as a whole (PITR)"
         )
+
+    def side(self, *, make: bool) -> AbstractAsyncContextManager[Side]:
+        """The database."""
+        return postgres_side(self._place, make=make)
 
     async def found(self) -> Found:
         """Which PostgreSQL it is, and what of ours is in it."""

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from leaseway_server.moving.side import Side
+from leaseway_server.moving.sqlite import sqlite_side
 from leaseway_server.store.access import AccessStore, SqliteAccess
 from leaseway_server.store.base import Store
 from leaseway_server.store.sqlite.backup import Backup, back_up
@@ -67,6 +69,10 @@ class SqliteKind:
     def back_up(self, target: Path) -> Backup:
         """See `back_up`."""
         return back_up(self._folder, target)
+
+    def side(self, *, make: bool) -> AbstractAsyncContextManager[Side]:
+        """The folder; a file is made by what is put into it."""
+        return sqlite_side(self._folder)
 
     async def found(self) -> None:
         """To open its files would change them."""

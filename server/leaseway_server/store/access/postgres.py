@@ -22,6 +22,7 @@ from leaseway_server.core.access import (
 from leaseway_server.core.errors import StoreAway, StoreError, StoreRefused
 from leaseway_server.store.access.known import KnownTokens
 from leaseway_server.store.access.rows import new_token, row_of, token_of
+from leaseway_server.store.moved import refuse_moved
 from leaseway_server.store.postgres.database import Database
 from leaseway_server.store.queries import load_queries
 
@@ -47,6 +48,13 @@ class PostgresAccess:
         self._looking: asyncio.Task[bool] | None = None
         self._next_look: asyncio.Task[bool] | None = None
         self._working: set[asyncio.Task[Any]] = set()
+
+    @classmethod
+    async def open(cls, database: Database) -> Self:
+        """Raises `StoreRefused` where the tokens were moved elsewhere, so that none is made or revoked here in vain."""
+        async with database.transaction(readonly=True) as connection:
+            refuse_moved(await connection.fetchval(_SQL["moved"]), f"the database {database.address}")
+        return cls(database)
 
     async def __aenter__(self) -> Self:
         return self

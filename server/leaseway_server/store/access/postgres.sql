@@ -39,3 +39,6 @@ RETURNING hash;
 WITH used AS (DELETE FROM leaseway.ticket WHERE hash = $1 AND queue = $2 RETURNING token, ends_at)
 SELECT hash, id, user_name, queues, rights, created_at, expires_at, used_at
 FROM leaseway.token JOIN used ON used.token = token.id WHERE used.ends_at > $3;
+
+-- name: moved
+SELECT move FROM leaseway.access;

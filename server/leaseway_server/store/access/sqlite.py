@@ -16,6 +16,7 @@ from leaseway_server.core.access import Right, Tickets, Token, hash_token
 from leaseway_server.core.errors import StoreRefused
 from leaseway_server.store.access.known import KnownTokens
 from leaseway_server.store.access.rows import new_token, row_of, token_of
+from leaseway_server.store.moved import refuse_moved
 from leaseway_server.store.queries import load_migrations, load_queries
 from leaseway_server.store.sqlite.files import check_owner, keep_private, make_file, make_folder, split
 
@@ -229,7 +230,21 @@ def _transaction(connection: sqlite3.Connection, patience: int = WRITE_PATIENCE_
         connection.execute(f"PRAGMA busy_timeout = {READ_PATIENCE_MS}")
 
 
+def connect_to_move(path: Path) -> sqlite3.Connection:
+    """A connection to the file of a store that is moved: also to one whose tokens were moved already.
+
+    Raises `StoreRefused` where it is not ours, `sqlite3.Error` and `OSError` where it cannot be opened.
+    """
+    return _connect(path, WRITE_PATIENCE_MS, _bring_up_to_date)
+
+
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Checks and migrates the file, whose tokens are in use."""
+    _bring_up_to_date(connection, path)
+    _refuse_moved(connection, path)
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
     """Checks and migrates the file, all steps in one transaction: several processes may open it at once."""
     connection.execute("PRAGMA synchronous = FULL")
     with _transaction(connection):
@@ -247,6 +262,12 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     """As `_prepare`, and writes nothing: a file that is being copied here must not be written meanwhile."""
     if _version(connection, path) < load_migrations(_PACKAGE)[-1][0]:
         raise StoreRefused(f"{path} is empty, or an older Leaseway's, which a start of the server brings up to date")
+    _refuse_moved(connection, path)
+
+
+def _refuse_moved(connection: sqlite3.Connection, path: Path) -> None:
+    for (moved,) in connection.execute(_SQL["moved"]):
+        refuse_moved(moved, str(path))
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:

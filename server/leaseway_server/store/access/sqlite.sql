@@ -9,3 +9,6 @@ DELETE FROM token WHERE id = ?;
 
 -- name: used
 UPDATE token SET used_at = max(used_at, ?) WHERE id = ?;
+
+-- name: moved
+SELECT mark FROM move;

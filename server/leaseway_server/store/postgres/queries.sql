@@ -21,7 +21,8 @@ SELECT found.* FROM unnest($2::bigint[]) AS asked (seq) CROSS JOIN LATERAL (
 
 -- name: time
 -- The clock and not `now()`, which is when the transaction began.
-SELECT floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, paused FROM leaseway.queue WHERE id = $1;
+SELECT floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, paused, move FROM leaseway.queue
+WHERE id = $1;
 
 -- name: pick_to_take
 -- What another server has locked is left to it; the rest is locked. A pick ends with the body that makes it too long.
@@ -277,8 +278,12 @@ DELETE FROM leaseway.change WHERE queue = $1 AND server = $2
 AND at < floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint - $3;
 
 -- name: queue
--- $1 is its name.
-SELECT id, id_key FROM leaseway.queue WHERE name = $1;
+-- $1 is its name. It is locked: a move marks it before or after this server is seen to have it, and not meanwhile.
+SELECT id, id_key, move FROM leaseway.queue WHERE name = $1 FOR UPDATE;
+
+-- name: settle
+-- What was moved here is served: it is this store's own now.
+UPDATE leaseway.queue SET move = '' WHERE id = $1 AND move <> '';
 
 -- name: new_queue
 INSERT INTO leaseway.queue (name, id_key) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING;

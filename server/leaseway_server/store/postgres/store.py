@@ -15,6 +15,7 @@ from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.match import Match
 from leaseway_server.core.model import HTTP, Item, Position, Status
 from leaseway_server.store.columns import item_of
+from leaseway_server.store.moved import refuse_moved
 from leaseway_server.store.postgres.database import CONNECT_SECONDS, Connection, Database
 from leaseway_server.store.postgres.faults import postgres_errors
 from leaseway_server.store.postgres.looking import PostgresLooking
@@ -55,10 +56,13 @@ class PostgresStore:
 
     @classmethod
     async def open(cls, database: Database, name: str, epoch: int, time_of: Callable[[int], int] = _same) -> Self:
-        """Opens the queue of this name, or makes it. Raises as `Database.transaction` does."""
+        """Opens the queue of this name, or makes it. Raises as `Database.transaction` does, and `StoreRefused` where it
+        was moved."""
         async with database.transaction() as connection:
             await connection.execute(SQL["new_queue"], name, secrets.token_hex(KEY_BYTES))
-            [(queue, id_key)] = await connection.fetch(SQL["queue"], name)
+            [(queue, id_key, moved)] = await connection.fetch(SQL["queue"], name)
+            refuse_moved(moved, f"the queue {name} of the database {database.address}")
+            await connection.execute(SQL["settle"], queue)
             await connection.execute(SQL["new_share"], queue, epoch)
         return cls(database, epoch, queue, bytes.fromhex(id_key), time_of)
 
@@ -126,7 +130,7 @@ class PostgresStore:
 
     async def paused(self) -> bool:
         """Whether the queue is paused."""
-        [(_, paused)] = await self.ask(SQL["time"], self.queue)
+        [(_, paused, _)] = await self.ask(SQL["time"], self.queue)
         return bool(paused)
 
     async def leases(self) -> list[Item]:
