@@ -69,7 +69,7 @@ class Gate:
     async def turn(self, *, durable: bool) -> AsyncIterator[Turn]:
         """A transaction, each verb of which passes the gate; and once more when it is committed."""
         async with self.store.turn(durable=durable) as turn:
-            yield GatedTurn(turn, self)  # type: ignore[misc]  # it has what the turn has
+            yield GatedTurn(turn, self)
         await self.let_through()
 
 
@@ -80,12 +80,14 @@ class GatedTurn:
         self._turn = turn
         self._gate = gate
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+    def __getattr__(self, name: str) -> Any:
         verb = getattr(self._turn, name)
+        if not callable(verb):
+            return verb
 
-        async def gated(*arguments: Any) -> Any:
+        async def gated(*arguments: Any, **options: Any) -> Any:
             await self._gate.let_through()
-            return await verb(*arguments)
+            return await verb(*arguments, **options)
 
         return gated
 
