@@ -71,7 +71,7 @@ class Wish:
 def move(
     source: Place, target: Place, queues: str | None, tokens: Tokens, undo: bool, force: bool, as_json: bool
 ) -> None:
-    """Move a store into one of the other kind: "sqlite:" and a folder, or "postgresql://…".
+    """Move a store into one of the other kind, from SQLite or from PostgreSQL.
 
     Ids, keys, leases, attempts, results, times and tokens are kept, and both sides are compared at the end. Stop the
     server first: workers go on with what they have when it is back on TO. From then on no server uses FROM. A move that
