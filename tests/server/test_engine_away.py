@@ -10,10 +10,13 @@ from leaseway_server.core.commands import (
     Done,
     Drop,
     Empty,
+    Followed,
+    Found,
     Handed,
     Post,
     Posted,
     Read,
+    ReadFollowed,
     ResumeLeases,
     Withdraw,
 )
@@ -176,6 +179,23 @@ async def test_lost_sockets_and_withdrawn_claims_are_done_once_it_is_back(bench:
     assert waiting == [], "its socket is gone"
 
 
+async def test_claims_that_are_withdrawn_while_it_is_in_doubt_get_nothing(bench: Bench, quiet: None) -> None:
+    waiting = bench.say(claim(2, wait_ms=60_000))
+    await bench.engine.step()
+    bench.faults.at_commit = ["cut after"]
+    bench.say(Post(NewItem("1")))
+    await bench.engine.step()
+    bench.faults.away = True
+    withdrawn = bench.say(Withdraw(2))
+    await bench.pass_by(4 * RETRY_MS)
+    assert (waiting, withdrawn) == ([], [])
+    bench.faults.away = False
+    await bench.pass_by(MOST_MS)
+    await bench.post()
+    assert [type(outcome) for outcome in waiting] == [Handed], "the turn that was in doubt had handed it out"
+    assert withdrawn == [Done()]
+
+
 async def test_brief_claims_whose_search_goes_on_are_refused_when_it_goes_away(bench: Bench, quiet: None) -> None:
     for _ in range(40):
         await bench.post('{"kind":"other"}')
@@ -198,6 +218,18 @@ async def test_stamps_and_sweeps_are_done_once_it_is_back(bench: Bench, quiet: N
     await bench.pass_by(2 * MOST_MS)
     assert (await bench.read(done.id)).fetched_at > 0
     assert (await bench.read(later.id)).ready == 1
+
+
+@pytest.mark.protocol("7.22")
+async def test_what_is_watched_is_shown_once_it_is_back(bench: Bench, quiet: None) -> None:
+    item = await bench.post(posted_by="ann")
+    bench.faults.away = True
+    watched, followed = bench.say(Read((item.id,), patient=True)), bench.say(ReadFollowed("ann"))
+    await bench.pass_by(4 * RETRY_MS)
+    assert (watched, followed) == ([], [])
+    bench.faults.away = False
+    await bench.pass_by(MOST_MS)
+    assert [type(outcome) for outcome in (*watched, *followed)] == [Found, Followed]
 
 
 @pytest.mark.protocol("6.6")

@@ -306,7 +306,7 @@ class Engine:
         if self._lost is not None:
             return  # Nothing that comes after the doubtful commit may be done or answered.
         if self._outage.down:
-            self._backlog.refuse(submissions, REFUSED)
+            self._backlog.refuse(submissions, REFUSED, for_now=True)
             return
         try:
             work = await self._undisturbed(submissions, sweeps, dispatching=dispatching)
