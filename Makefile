@@ -3,7 +3,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage lint sentences screens screens-pages bench bench-stores bench-servers backlogs \
-	campaign-machine campaign-kill campaign-worker campaign-bulk campaign-cuts campaign-table browser types pgbouncer
+	campaign-machine campaign-kill campaign-worker campaign-servers campaign-bulk campaign-cuts campaign-table browser types \
+	pgbouncer
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -58,8 +59,9 @@ screens-pages: $(INSTALLED) browser ## the pictures of pages in the README, take
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)
 
-bench-servers: $(INSTALLED) ## from one server to another on one PostgreSQL: a waiting claim, a push; measured on this machine
-	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/across_servers.py $(ARGS)
+bench-servers: $(INSTALLED) ## several servers on one PostgreSQL, measured on this machine: from one to another, and 1, 2 and 4 of them
+	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/across_servers.py
+	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/several_servers.py $(ARGS)
 
 backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lists, why, measured on this machine
 	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)
@@ -75,6 +77,9 @@ campaign-kill: $(INSTALLED) ## 1,000 times kill -9 of a working server, and what
 
 campaign-worker: $(INSTALLED) ## 100 times each: workers killed, stopped, cut off, the server restarted; no item lost, or this fails
 	$(RUN)/python tests/chaos/worker_campaign.py --strikes 100 $(ARGS)
+
+campaign-servers: $(INSTALLED) ## 10 minutes of 3 servers on PostgreSQL, all of it struck: no promise broken, or this fails
+	$(RUN)/python tests/chaos/servers_campaign.py --seconds 600 $(ARGS)
 
 campaign-bulk: $(INSTALLED) ## a million lines posted by a command that is killed 5 times: each is there once, or this fails
 	$(RUN)/python tests/chaos/bulk_loop.py $(ARGS)

@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost, StoreRefused
-from leaseway_server.core.events import Cancel, Claim, Result
+from leaseway_server.core.events import Cancel, Claim, Progress, Result
 from leaseway_server.core.lifecycle import apply, create
 from leaseway_server.core.model import START, Item, NewItem
 from leaseway_server.store.columns import COLUMNS
@@ -445,6 +445,30 @@ async def test_without_space_a_turn_is_refused_and_the_next_one_may_pass() -> No
             assert len(await posted(store, *large)) == 200
             await store.close()
         await postgres.run("DROP DATABASE small WITH (FORCE)", "DROP TABLESPACE small")
+
+
+@pytest.mark.protocol("1.45", "7.2")
+async def test_what_a_view_shows_survives_a_crash_of_the_database_and_its_numbers_do_not_come_again() -> None:
+    """Monitors saw the progress, and are connected all the while: another change must not come under its `rev`."""
+    with own_postgres() as postgres:
+        await postgres.run("ALTER SYSTEM SET wal_writer_delay = '10s'", "SELECT pg_reload_conf()")
+        async with fresh_database(postgres) as url, await Database.open(url) as database:
+            store = await TestedPostgresStore.enter(database, "queue", lambda: NOW)
+            (item,) = await posted(store, NewItem("1"))
+            shown = await changed(store, item, Claim(2, "box", "w"))
+            shown = await changed(store, shown, Progress('"half"', 2, "box", 1), durable=False)
+            async with store.turn(durable=False) as turn:
+                await turn.save([(shown, replace(shown, lease_until=shown.lease_until + 1))])  # A renewal.
+                await turn.commit()
+            numbered = store.marks.turn
+            await asyncio.to_thread(postgres.stop, "immediate")
+            await asyncio.to_thread(postgres.start)
+            assert not await store.committed()
+            found = await loaded(store, item.id)
+            assert (found.rev, found.progress) == (shown.rev, '"half"')
+            await changed(store, found, Cancel())
+            assert store.marks.turn == numbered + 1
+            await store.close()
 
 
 # ── What a turn writes, and how often it asks ───────────────────────────────────────────────────────────────────

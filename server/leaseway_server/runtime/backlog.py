@@ -43,11 +43,14 @@ class Backlog:
         submissions, self.waiting = self.waiting, []
         return submissions
 
-    def refuse(self, submissions: Sequence[Submission], refused: Failed) -> bool:
-        """Answers them so; what nobody waits for, but must be done, is kept. Gives whether there was such."""
+    def refuse(self, submissions: Sequence[Submission], refused: Failed, *, for_now: bool = False) -> bool:
+        """Answers them so; what nobody waits for, but must be done, is kept. Gives whether there was such.
+
+        `for_now`: it is the store that is at fault, so what is patient is kept too.
+        """
         before = len(self._kept)
         for submission in submissions:
-            if submission.must_be_done:
+            if submission.must_be_done or (for_now and submission.patient):
                 self._kept.append(submission)
             else:
                 self._teller.tell(submission.answer, refused)

@@ -115,7 +115,7 @@ class Outage:
                 self._end_claims(self._dispatch.withdraw(each.command.holder, each.command.ask), Empty())
                 self._teller.tell(each.answer, Done())
             else:
-                self._backlog.refuse([each], REFUSED)
+                self._backlog.refuse([each], REFUSED, for_now=True)
         if self.doubt is None:
             self._end_claims(self._dispatch.end(self._clock.now()), Empty())
             self._end_claims(map(self._dispatch.remove, self._dispatch.unanswered(searched=False)), REFUSED)

@@ -4,8 +4,11 @@
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED;
 
--- name: begin_light
-BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = off;
+-- name: commit
+COMMIT;
+
+-- name: commit_light
+SET LOCAL synchronous_commit = off; COMMIT;
 
 -- name: load
 -- The numbers come in order, and so the rows are locked. Each is looked for by itself, as in all that follows: there is

@@ -69,15 +69,15 @@ class PostgresStore:
     @asynccontextmanager
     async def turn(self, *, durable: bool) -> AsyncIterator[PostgresTurn]:
         """A transaction; see `base.Store.turn`. Raises `StoreAway`, `StoreBusy`, `StoreFull`."""
-        async with self._transaction("begin" if durable else "begin_light") as connection:
-            yield PostgresTurn(connection, self.queue, self.ids, self.marks, self._time_of)
+        async with self._transaction() as connection:
+            yield PostgresTurn(connection, self.queue, self.ids, self.marks, self._time_of, durable=durable)
 
     @asynccontextmanager
-    async def _transaction(self, begin: str) -> AsyncIterator[Connection]:
+    async def _transaction(self) -> AsyncIterator[Connection]:
         with postgres_errors():
             connection = await self._connected()
             try:
-                await connection.execute(self._database.settle(SQL[begin]))
+                await connection.execute(self._database.settle(SQL["begin"]))
                 yield connection
             finally:
                 await _roll_back(connection)
@@ -87,7 +87,7 @@ class PostgresStore:
         if not self._database.pooled:
             with postgres_errors():
                 return await (await self._connected()).fetch(statement, *arguments)
-        async with self._transaction("begin") as connection:  # Else what is prepared is not where it is executed.
+        async with self._transaction() as connection:  # Else what is prepared is not where it is executed.
             rows = await connection.fetch(statement, *arguments)
             await connection.execute("COMMIT")
         return rows
@@ -103,14 +103,15 @@ class PostgresStore:
         Raises `StoreAway` while that cannot be told yet, `StoreLost` where it never can.
         """
         try:
-            async with self._transaction("begin") as connection:
+            async with self._transaction() as connection:
                 rows = await connection.fetch(SQL["marked"], self.queue, self.marks.server)
         except StoreBusy as busy:  # The transaction is not over.
             raise StoreAway(str(busy), unknown=True) from busy
         if not rows:
             raise StoreLost("the database has forgotten this server, and what became of its last turn")
-        before, self.marks.turn = self.marks.turn, rows[0]["turn"]
-        return self.marks.turn > before
+        before, found = self.marks.turn, rows[0]["turn"]
+        self.marks.turn = max(before, found)  # What a crash took back is not numbered so again: others have read it.
+        return bool(found > before)
 
     def check(self) -> None:
         """Nobody replaces a database while it is served."""

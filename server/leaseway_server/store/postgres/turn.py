@@ -56,6 +56,8 @@ class _Written:
     """What a turn wrote so far; `rows` and `ready` as `change` has them."""
 
     anything: bool = False
+    shown: bool = False
+    """Whether anything of it shows in a view."""
     rows: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
     more: Counter[Status] = field(default_factory=Counter)
@@ -65,7 +67,14 @@ class PostgresTurn:
     """One transaction; see `base.Turn`. `time_of` may make another time of the database's (ms since the epoch)."""
 
     def __init__(
-        self, connection: Connection, queue: int, ids: IdPermutation, marks: Marks, time_of: Callable[[int], int]
+        self,
+        connection: Connection,
+        queue: int,
+        ids: IdPermutation,
+        marks: Marks,
+        time_of: Callable[[int], int],
+        *,
+        durable: bool,
     ) -> None:
         self.missed: list[str] = []
         self.paused = False
@@ -76,6 +85,7 @@ class PostgresTurn:
         self._ids = ids
         self._marks = marks
         self._time_of = time_of
+        self._durable = durable
         self._loaded: dict[str, Item] = {}
         self._told: list[tuple[str, int]] = []
         self._picked: dict[int, Row] = {}
@@ -183,6 +193,7 @@ class PostgresTurn:
         """Changed items, in one statement: what is as it was costs no index anything."""
         groups: dict[tuple[bool, ...], tuple[list[bool], list[Sequence[object]]]] = {}
         for before, after in changes:
+            self._written.shown |= before.rev != after.rev
             values = values_of(after)
             differs = list(map(ne, values_of(before), values))
             if any(differs):
@@ -286,13 +297,18 @@ class PostgresTurn:
         return await self._time("oldest_ready")
 
     async def commit(self) -> None:
-        """Makes it durable. Raises `StoreAway` that says whether it is unknown what became of it."""
+        """Makes it durable. Raises `StoreAway` that says whether it is unknown what became of it.
+
+        What a view shows is durable in any case: servers and clients live on when a database crashes, and what they saw
+        of an item must not come again as something else.
+        """
         written = self._written
+        light = not (self._durable or written.shown)
         if written.anything:
             await self._mark(written)
         try:
             with postgres_errors():
-                ended = await self._execute("COMMIT")
+                ended = await self._execute(SQL["commit_light" if light else "commit"])
         except StoreAway as away:
             away.unknown = written.anything
             raise
