@@ -48,11 +48,14 @@ class Epochs:
     def grace_until(self, holder: int, changed_at: int = 0) -> int:
         """Until when what this socket held, and changed last at that time, may be resumed.
 
-        Who gave a lease after it was seen to be gone was there: the grace counts from then.
+        A server that was seen to go while this one ran, and gave a lease after that, was there: the grace counts from
+        then.
         """
         if holder in self._left:
             return self._left_until
-        seen_at, grace_until = self._gone.get(holder >> BITS, self._first)
+        if (gone := self._gone.get(holder >> BITS)) is None:
+            return self._first[1]
+        seen_at, grace_until = gone
         return grace_until + max(0, changed_at - seen_at)
 
     def progress_from(self, item: Item) -> int:
