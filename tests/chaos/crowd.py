@@ -73,9 +73,10 @@ class Crowd:
         Who writes its `own` shares none with others.
         """
         number, chance = next(self.numbers), self.dice.random()
-        others = [] if own else [body for writer, body in self.latest if writer != who]
+        others = [] if own else [post for post in self.latest if post[0] != who]
         if others and chance < 0.1:
-            other = self.dice.choice(others)
+            _, other = post = self.dice.choice(others)
+            self.latest.remove(post)  # Nobody says it twice of its own accord.
             return other if chance < 0.08 else {**other, "item": {"number": number}}
         body: dict[str, Any] = {"item": {"number": number}, "key": f"post {number}", "maxAttempts": 3}
         if chance > 0.97:
