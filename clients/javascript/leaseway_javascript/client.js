@@ -289,12 +289,9 @@ export class Queue extends EventTarget {
   /** @param {number} timeoutMs */
   async #hindrance(timeoutMs) {
     const why = this.#link.trouble?.message ?? "no answer";
-    const reached = await this.#door.ask("GET", "").then(
-      () => true,
-      (error) => !(error instanceof ConnectionLost),
-    );
     const within = `no connection within ${timeoutMs} ms`;
-    return reached ? new SocketsBlocked(`${within}: ${BLOCKED}`) : new ConnectionLost(`${within}: ${why}`);
+    const blocked = this.#link.dialled && (await this.#door.answers());
+    return blocked ? new SocketsBlocked(`${within}: ${BLOCKED}`) : new ConnectionLost(`${within}: ${why}`);
   }
 
   /** @param {import("./errors.js").LeasewayError} error */

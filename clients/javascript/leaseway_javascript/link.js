@@ -44,6 +44,8 @@ export function reconnectDelay(failures, chance, urgent) {
 export class Link {
   /** Why there was no connection, the last time. @type {ConnectionLost | null} */
   trouble = null;
+  /** Whether the newest try came as far as to open a socket. */
+  dialled = false;
   #door;
   #kind;
   #session;
@@ -122,10 +124,12 @@ export class Link {
 
   /** One socket; gives why it ended. @returns {Promise<Error>} */
   async #converse() {
+    this.dialled = false;
     try {
       const { url, pass } = await this.#door.way(this.#kind);
       if (this.#closed) return new SocketClosed(1000, "closed here");
       this.#pass = pass;
+      this.dialled = true;
       this.#conversation = new Conversation(url, this.#session, this.#outside, {
         opened: () => this.#opened(),
         deliver: this.#hooks.deliver,
