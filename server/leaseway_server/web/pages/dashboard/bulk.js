@@ -2,7 +2,7 @@
 
 import { confirmed } from "./asking.js";
 import { element } from "./element.js";
-import { faultText, number } from "./words.js";
+import { apart, faultText, number } from "./words.js";
 
 /** @typedef {Record<string, string>} Filter  what is listed, by the names of the request's query */
 
@@ -52,8 +52,9 @@ export class Bulk {
       if (!matched) return this.#tell(`There is nothing in the list to ${action}.`);
       this.#tell(`${told} counted.`);
       if (!(await confirmed(`${name} ${told}?${inWords(filter)}`, `${name} ${told}`))) return this.#tell("Nothing was changed.");
-      const { changed } = await this.#ask({ action, filter, dryRun: false }, `${name} ${told} …`);
-      this.#tell(`${number(changed)} of ${number(matched)} were changed.`);
+      const done = await this.#ask({ action, filter, dryRun: false }, `${name} ${told} …`);
+      const since = done.matched === matched ? "" : ` When they were counted there were ${number(matched)}.`;
+      this.#tell(`${number(done.changed)} of ${number(done.matched)} were changed.${since}`);
     } catch (error) {
       const stopped = this.#stop?.signal.aborted && "Stopped. What was changed until then stays so.";
       this.#tell(stopped || faultText(/** @type {Error} */ (error)));
@@ -88,6 +89,6 @@ export class Bulk {
 
 /** @param {Filter} filter */
 function inWords(filter) {
-  const said = Object.entries(filter).map(([name, value]) => `${name} ${value}`);
+  const said = Object.entries(filter).map(([name, value]) => `${name} ${apart(value)}`);
   return said.length ? ` (${said.join(", ")})` : " There is no filter: it is all of this queue.";
 }

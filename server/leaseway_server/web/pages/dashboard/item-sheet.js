@@ -193,7 +193,7 @@ export class ItemSheet {
     const reasons = given.map(({ code, message }) => element("li", { "data-code": code }, message));
     const otherwise = told.waiting ? "Nothing but its turn is in the way." : `It is ${view.status}.`;
     const why = reasons.length ? element("ul", {}, reasons) : element("p", {}, otherwise);
-    this.#put("why", why, element("p", { class: "hint" }, "Last change ", age(view.updatedAt)));
+    this.#put("why", why, element("p", { class: "hint" }, "Told ", age(serverNow()), ", last change ", age(view.updatedAt)));
   }
 
   async #fetchItem() {
