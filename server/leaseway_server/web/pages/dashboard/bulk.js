@@ -46,18 +46,21 @@ export class Bulk {
   async #run(action) {
     const filter = this.#filter(); // What was counted is what is done, whatever is listed meanwhile.
     const name = ACTIONS[action];
+    let acts = false;
     try {
       const { matched } = await this.#ask({ action, filter, dryRun: true }, "Counting …");
       const told = `${number(matched)} ${matched === 1 ? "item" : "items"}`;
       if (!matched) return this.#tell(`There is nothing in the list to ${action}.`);
       this.#tell(`${told} counted.`);
       if (!(await confirmed(`${name} ${told}?${inWords(filter)}`, `${name} ${told}`))) return this.#tell("Nothing was changed.");
+      acts = true;
       const done = await this.#ask({ action, filter, dryRun: false }, `${name} ${told} …`);
       const since = done.matched === matched ? "" : ` When they were counted there were ${number(matched)}.`;
       this.#tell(`${number(done.changed)} of ${number(done.matched)} were changed.${since}`);
     } catch (error) {
-      const stopped = this.#stop?.signal.aborted && "Stopped. What was changed until then stays so.";
-      this.#tell(stopped || faultText(/** @type {Error} */ (error)));
+      const text = this.#stop?.signal.aborted ? "Stopped" : faultText(/** @type {Error} */ (error));
+      const outcome = acts ? "What was changed until then stays so." : "Nothing was changed.";
+      this.#tell(`${text.replace(/\.$/, "")}. ${outcome}`);
     }
     return this.#done();
   }
