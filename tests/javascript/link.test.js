@@ -481,6 +481,18 @@ test("a blocked WebSocket is told as such, with the way to go on", async () => {
   await wait;
 });
 
+test("who waits for the connection of a queue that is closed or refused is told at once", async () => {
+  const made = queue();
+  const wait = assert.rejects(made.connected(), { name: "ConnectionLost", message: /closed here/ });
+  await settled();
+  made.close();
+  await wait;
+  const other = assert.rejects(queue().connected(), { name: "Unauthorized" });
+  await settled();
+  await peer.drop(4401);
+  await other;
+});
+
 test("a server that is away is told as such", async () => {
   const told = { name: "ConnectionLost", message: /no connection within 200 ms: 1006/ };
   const wait = assert.rejects(queue().connected({ timeoutMs: 200 }), told);
