@@ -326,9 +326,12 @@ async def test_a_large_result_is_shown_in_part_and_then_whole(page: Dashboard, s
         return {"large": large}
 
     async with Client(f"{server.ws_url}/large") as queue, worker:
-        job = await queue.post("for a large result")
+        job = await queue.post({"exact": 2**53 - 1, "float": 1e300, "rounded": [-(2**63) + 1]})
         await job.result()
     await page.open(f"large/{job.id}")
+    rounded = page.part("item").locator("dd").filter(has_text="Whole numbers of over 53 bits are rounded here.")
+    await expect(rounded).to_have_count(1)
+    await expect(rounded).to_contain_text("-9223372036854776000")
     text = page.part("result").locator("pre")
     await expect(text).to_have_text("x" * 2_000)
     await page.button("Show all of it (800 KiB)").click()
