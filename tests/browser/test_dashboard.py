@@ -189,6 +189,27 @@ async def test_an_item_is_cancelled_retried_and_deleted(page: Dashboard, server:
     await expect(page.sheet).to_contain_text("There is no such item")
 
 
+async def test_a_question_goes_with_what_it_is_about(page: Dashboard, server: TestServer) -> None:
+    async with Client(f"{server.ws_url}/turned") as queue:
+        job = await queue.post("asked about")
+    question = page.tab.page.locator(".question")
+    await page.open("turned")
+    await page.rows.get_by_role("link", name=job.id).click()
+    await page.act("Cancel")
+    await expect(question).to_have_count(1)
+    await page.tab.page.go_back()
+    await expect(page.sheet).to_have_count(0)
+    await expect(question).to_have_count(0)
+    await page.button("Cancel all …").click()
+    await expect(question).to_have_count(1)
+    await page.tab.page.evaluate("location.hash = 'live'")
+    await expect(question).to_have_count(0)
+    await page.open(f"turned/{job.id}")
+    await expect(page.badge).to_have_text("pending")
+    await page.act("Cancel", "Cancel it")
+    await expect(page.badge).to_have_text("cancelled")
+
+
 async def test_all_of_a_list_are_handled_at_once_by_the_count_that_was_confirmed(
     page: Dashboard, server: TestServer
 ) -> None:
@@ -259,8 +280,9 @@ async def test_what_is_being_typed_is_not_yet_what_is_listed_or_handled(page: Da
 
 
 async def test_a_queue_that_is_not_there_is_told(page: Dashboard) -> None:
-    await page.go("nothing")
-    await expect(page.tab.page.get_by_role("alert").first).to_contain_text("nothing: ")
+    for name in ("nothing", "Nothing", "%zz", "__proto__", "q" * 64):
+        await page.go(name)
+        await expect(page.tab.page.get_by_role("alert").first).to_contain_text(f"{name}: ")
     await page.button("Show what there is").click()
     await expect(page.tab.page.locator(".cards")).to_be_visible()
 

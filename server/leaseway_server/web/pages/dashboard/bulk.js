@@ -52,7 +52,8 @@ export class Bulk {
       const told = `${number(matched)} ${matched === 1 ? "item" : "items"}`;
       if (!matched) return this.#tell(`There is nothing in the list to ${action}.`);
       this.#tell(`${told} counted.`);
-      if (!(await confirmed(`${name} ${told}?${inWords(filter)}`, `${name} ${told}`))) return this.#tell("Nothing was changed.");
+      const question = `${name} ${told}?${inWords(filter)}`;
+      if (!(await confirmed(question, `${name} ${told}`, this.#signal))) return this.#tell("Nothing was changed.");
       acts = true;
       const done = await this.#ask({ action, filter, dryRun: false }, `${name} ${told} …`);
       const since = done.matched === matched ? "" : ` When they were counted there were ${number(matched)}.`;

@@ -52,7 +52,8 @@ export class ItemSheet {
     this.#failed = failed;
     signal.addEventListener("abort", () => this.close(), { signal: this.#leave.signal });
     const rights = new Set(["admin", "post"].filter((right) => screen.may(right)));
-    this.#actions = new ItemActions(queue, id, rights, (view) => this.#changed(view), () => this.#gone("It is deleted."));
+    const gone = () => this.#gone("It is deleted.");
+    this.#actions = new ItemActions(queue, id, rights, (view) => this.#changed(view), gone, this.#leave.signal);
     this.#dialog = this.#lay();
     document.body.append(this.#dialog);
     this.#dialog.showModal();
