@@ -300,6 +300,10 @@ async def test_where_a_proxy_blocks_sockets_it_says_so(browser: Tab, server: Tes
         await expect(tab.page.locator("#connection")).to_have_attribute("data-state", "lost")
         await tab.page.clock.fast_forward(11_000)
         await expect(tab.page.locator("#connection")).to_contain_text("A proxy in between seems to block WebSockets")
+        async with tab.page.expect_event("websocket"):
+            await tab.page.clock.fast_forward(31_000)  # It is tried again, and fails again.
+        await tab.page.clock.fast_forward(31_000)
+        await expect(tab.page.locator("#connection")).to_contain_text("A proxy in between seems to block WebSockets")
         await tab.page.context.close()
 
 

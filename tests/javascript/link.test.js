@@ -25,7 +25,7 @@ beforeEach(() => {
   heard = [];
 });
 
-const outside = () => ({ WebSocket: peer.WebSocket, fetch: peer.fetch, clock, events, random: () => 0.5 });
+const outside = () => ({ WebSocket: peer.WebSocket, fetch: (...asked) => peer.fetch(...asked), clock, events, random: () => 0.5 });
 
 function queue(credentials = {}) {
   const made = new Queue("https://task.example/app/demo", { ...credentials, ...outside() });
@@ -499,6 +499,18 @@ test("a server that is away is told as such", async () => {
   await settled();
   await peer.drop();
   await clock.pass(200);
+  await wait;
+});
+
+test("a proxy is told as such also while another ticket is asked for", async () => {
+  const wait = assert.rejects(queue({ token: "t" }).connected({ timeoutMs: 250 }), { name: "SocketsBlocked" });
+  peer.answers.push([201, { ticket: "one" }]);
+  await settled();
+  await peer.drop();
+  const { fetch } = peer;
+  peer.answers.push([200, { queue: "demo" }]);
+  peer.fetch = (url, init) => (url.endsWith("/tickets") ? new Promise(() => {}) : fetch(url, init));
+  await clock.pass(250);
   await wait;
 });
 
