@@ -1,5 +1,6 @@
 """Who may see and do what on the dashboard: tokens, rights, and what happens to a page that is open meanwhile."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -179,8 +180,15 @@ async def test_a_restart_is_survived_and_a_queue_that_was_removed_is_told(browse
         await other.open(f"removed/{job.id}")
         await expect(other.part("item")).to_contain_text("in a queue that goes")
     await expect(page.connection).to_have_attribute("data-state", "lost")
+    doubt = page.tab.page.get_by_text("Nobody knows whether that was done: cannot reach")
+    await page.button("Pause").click()
+    await expect(doubt).to_be_visible()
+    await page.button("Delete all …").click()
+    bulk = page.tab.page.locator(".bulk p[role=status]")
+    await expect(bulk).to_have_text(re.compile(r"^cannot reach .*\. Nothing was changed\.$"))
     async with running_server(tmp_path, open_queue("kept"), port=server.port) as again:
         await expect(page.connection).to_have_attribute("data-state", "open")
+        await expect(doubt).to_have_count(0)
         async with Client(f"{again.ws_url}/kept") as queue:
             await queue.post(1)
         await expect(page.figure("pending")).to_have_text("1")

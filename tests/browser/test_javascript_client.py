@@ -171,6 +171,57 @@ async def test_what_a_handler_says_comes_out_as_it_was(tab: Tab) -> None:
     }
 
 
+async def test_whatever_a_handler_throws_or_leaves_behind_its_attempt_ends_and_the_next_is_its_own(tab: Tab) -> None:
+    told = await run(
+        tab,
+        """
+        const host = hosted({ hangMs: Infinity });
+        const said = [];
+        const job = { progress: async (value) => void said.push(value) };
+        const ends = [];
+        for (const what of ["untellable", "nameless", "unreadable", "detached"])
+            ends.push((await tell(host({ do: what, pixels: new ArrayBuffer(4) }))).message ?? "no error");
+        const noise = await host({ do: "noise" }, job);
+        await host({ do: "leftover" }, job);
+        const late = await host({ do: "after" }, job);
+        const names = await host({ do: "names", value: JSON.parse('{"__proto__": 1, "constructor": 2}') });
+        return { ends, noise, late, said, names };
+        """,
+    )
+    assert [text.split(":")[0] for text in told.pop("ends")[:3]] == ["what the handler threw cannot be told"] * 3
+    assert told == {
+        "noise": "heard",
+        "late": "LeaseLost",
+        "said": ["own"],
+        "names": [["__proto__", 1], ["constructor", 2]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"status": 503}, "/files/fine.js"),
+        ({"body": "throw new Error('not today')", "content_type": "text/javascript"}, "not today"),
+    ],
+    ids=["missing", "throwing"],
+)
+async def test_a_module_that_could_not_be_loaded_is_loaded_anew(tab: Tab, answer: dict[str, Any], said: str) -> None:
+    context = tab.page.context
+    await context.route("**/fine.js", lambda route: route.fulfill(**answer), times=1)
+    told = await tab.page.evaluate(
+        """async () => {
+            const host = leaseway.hostInWebWorker("/files/fine.js");
+            const first = await host({}).catch(({ message }) => message);
+            const second = await host({});
+            host.close();
+            return [first, second];
+        }"""
+    )
+    assert said in told[0]
+    assert told[1] == "loaded"
+    tab.complaints[:] = [each for each in tab.complaints if "503" not in each]  # The browser's own line about it.
+
+
 QUEUE = """
 [server]
 allowed_origins = ["{origin}"]

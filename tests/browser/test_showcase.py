@@ -66,6 +66,9 @@ def as_png(picture: Image.Image, name: str = "picture.png") -> FilePayload:
     return {"name": name, "mimeType": "image/png", "buffer": buffer.getvalue()}
 
 
+DRAWING = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="6"><rect width="9" height="6"/></svg>'
+
+
 def no_picture(name: str = "not.png") -> FilePayload:
     return {"name": name, "mimeType": "image/png", "buffer": b"no picture"}
 
@@ -129,11 +132,20 @@ async def test_both_threads_see_what_node_sees_and_a_run_can_be_made_again(
 
 async def test_what_is_no_picture_is_told_and_the_others_are_looked_at(browser: Tab, server: TestServer) -> None:
     async with showcase(browser, server) as tab:
-        await pick(tab, no_picture(EVIL), as_png(colourful()))
+        whole = as_png(colourful())
+        damaged = whole | {"name": "damaged.png", "buffer": whole["buffer"][:60]}
+        empty: FilePayload = {"name": "empty.png", "mimeType": "image/png", "buffer": b""}
+        drawing: FilePayload = {"name": "drawing.svg", "mimeType": "image/svg+xml", "buffer": DRAWING}
+        large = as_png(Image.new("1", (8_000, 5_000)), "large.png")
+        await pick(tab, no_picture(EVIL), damaged, empty, drawing, large, whole)
         await run(tab, "Run both", "in a Web Worker")
         await expect(picked(tab).nth(0)).to_contain_text(EVIL)
-        await expect(picked(tab).nth(0)).to_contain_text("this is no picture that a browser can read")
-        await expect(picked(tab).nth(1)).to_contain_text("both threads saw the same")
+        for number in range(4):
+            await expect(picked(tab).nth(number)).to_contain_text(
+                "it has no pixels that can be read: it is damaged, empty"
+            )
+        await expect(picked(tab).nth(4)).to_contain_text("8000 × 5000 pixels are too many: 32 million are allowed")
+        await expect(picked(tab).nth(5)).to_contain_text("both threads saw the same")
         await expect(tab.page).to_have_title(re.compile("Leaseway"))
         await click(tab, "Clear")
         await expect(picked(tab)).to_have_count(0)
@@ -237,7 +249,7 @@ async def test_one_tab_posts_and_another_one_works(browser: Tab, server: TestSer
         await expect(producer.page.locator("#posted [data-status=finished]")).to_have_count(2)
         failed = producer.page.locator("#posted [data-status=failed]")
         await expect(failed).to_contain_text("not.png")
-        await expect(failed).to_contain_text("this is no picture that a browser can read")
+        await expect(failed).to_contain_text("it has no pixels that can be read")
         finished = posted(producer).filter(has_text="picture.png")
         await expect(finished).to_contain_text("worker showcase-")
         await expect(finished.locator(".names li").first).to_have_text(re.compile(r"^#[0-9a-f]{6}$"))
@@ -287,6 +299,10 @@ async def test_where_a_proxy_blocks_sockets_it_says_so(browser: Tab, server: Tes
         await tab.page.goto(f"{proxy.base_url}/_showcase")
         await expect(tab.page.locator("#connection")).to_have_attribute("data-state", "lost")
         await tab.page.clock.fast_forward(11_000)
+        await expect(tab.page.locator("#connection")).to_contain_text("A proxy in between seems to block WebSockets")
+        async with tab.page.expect_event("websocket"):
+            await tab.page.clock.fast_forward(31_000)  # It is tried again, and fails again.
+        await tab.page.clock.fast_forward(31_000)
         await expect(tab.page.locator("#connection")).to_contain_text("A proxy in between seems to block WebSockets")
         await tab.page.context.close()
 

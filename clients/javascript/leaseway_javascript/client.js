@@ -93,6 +93,8 @@ export class Queue extends EventTarget {
   #feeds = new Set();
   /** Why nothing can be waited for any more. @type {Error | null} */
   #over = null;
+  /** Aborted when that is so. */
+  #ended = new AbortController();
   #behind;
 
   /**
@@ -146,7 +148,7 @@ export class Queue extends EventTarget {
       await new Promise((resolve, reject) => {
         const { signal } = heard;
         this.addEventListener("online", resolve, { signal });
-        this.addEventListener("refused", (event) => reject(/** @type {any} */ (event).error), { signal });
+        this.#ended.signal.addEventListener("abort", () => reject(this.#over), { signal });
         const timer = this.#outside.clock.setTimeout(() => resolve(undefined), timeoutMs);
         signal.addEventListener("abort", () => this.#outside.clock.clearTimeout(timer));
       });
@@ -289,12 +291,9 @@ export class Queue extends EventTarget {
   /** @param {number} timeoutMs */
   async #hindrance(timeoutMs) {
     const why = this.#link.trouble?.message ?? "no answer";
-    const reached = await this.#door.ask("GET", "").then(
-      () => true,
-      (error) => !(error instanceof ConnectionLost),
-    );
     const within = `no connection within ${timeoutMs} ms`;
-    return reached ? new SocketsBlocked(`${within}: ${BLOCKED}`) : new ConnectionLost(`${within}: ${why}`);
+    const blocked = this.#link.dialled && (await this.#door.answers());
+    return blocked ? new SocketsBlocked(`${within}: ${BLOCKED}`) : new ConnectionLost(`${within}: ${why}`);
   }
 
   /** @param {import("./errors.js").LeasewayError} error */
@@ -306,6 +305,7 @@ export class Queue extends EventTarget {
   /** @param {Error} error */
   #end(error) {
     this.#over ??= error;
+    this.#ended.abort();
     this.#link.close();
     for (const feed of this.#feeds) feed.end(error);
     this.#following.end(error);

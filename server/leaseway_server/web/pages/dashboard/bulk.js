@@ -2,7 +2,7 @@
 
 import { confirmed } from "./asking.js";
 import { element } from "./element.js";
-import { faultText, number } from "./words.js";
+import { apart, faultText, number } from "./words.js";
 
 /** @typedef {Record<string, string>} Filter  what is listed, by the names of the request's query */
 
@@ -46,17 +46,22 @@ export class Bulk {
   async #run(action) {
     const filter = this.#filter(); // What was counted is what is done, whatever is listed meanwhile.
     const name = ACTIONS[action];
+    let acts = false;
     try {
       const { matched } = await this.#ask({ action, filter, dryRun: true }, "Counting …");
       const told = `${number(matched)} ${matched === 1 ? "item" : "items"}`;
       if (!matched) return this.#tell(`There is nothing in the list to ${action}.`);
       this.#tell(`${told} counted.`);
-      if (!(await confirmed(`${name} ${told}?${inWords(filter)}`, `${name} ${told}`))) return this.#tell("Nothing was changed.");
-      const { changed } = await this.#ask({ action, filter, dryRun: false }, `${name} ${told} …`);
-      this.#tell(`${number(changed)} of ${number(matched)} were changed.`);
+      const question = `${name} ${told}?${inWords(filter)}`;
+      if (!(await confirmed(question, `${name} ${told}`, this.#signal))) return this.#tell("Nothing was changed.");
+      acts = true;
+      const done = await this.#ask({ action, filter, dryRun: false }, `${name} ${told} …`);
+      const since = done.matched === matched ? "" : ` When they were counted there were ${number(matched)}.`;
+      this.#tell(`${number(done.changed)} of ${number(done.matched)} were changed.${since}`);
     } catch (error) {
-      const stopped = this.#stop?.signal.aborted && "Stopped. What was changed until then stays so.";
-      this.#tell(stopped || faultText(/** @type {Error} */ (error)));
+      const text = this.#stop?.signal.aborted ? "Stopped" : faultText(/** @type {Error} */ (error));
+      const outcome = acts ? "What was changed until then stays so." : "Nothing was changed.";
+      this.#tell(`${text.replace(/\.$/, "")}. ${outcome}`);
     }
     return this.#done();
   }
@@ -88,6 +93,6 @@ export class Bulk {
 
 /** @param {Filter} filter */
 function inWords(filter) {
-  const said = Object.entries(filter).map(([name, value]) => `${name} ${value}`);
+  const said = Object.entries(filter).map(([name, value]) => `${name} ${apart(value)}`);
   return said.length ? ` (${said.join(", ")})` : " There is no filter: it is all of this queue.";
 }

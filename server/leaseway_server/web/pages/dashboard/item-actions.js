@@ -10,6 +10,7 @@ export class ItemActions {
   #rights;
   #done;
   #gone;
+  #signal;
   #fault = element("p", { class: "fault", role: "alert" });
   #retry = this.#button("Retry", () => this.#ask("POST", "/retry"));
   #cancel = this.#button("Cancel", () => this.#sure("Cancel this item? Its worker is told to stop.", "Cancel it", "POST", "/cancel"));
@@ -22,13 +23,15 @@ export class ItemActions {
    * @param {Set<string>} rights
    * @param {(view: import("../../_client/protocol.js").View) => void} done  told the new view
    * @param {() => void} gone  told that the item is no more
+   * @param {AbortSignal} signal
    */
-  constructor(queue, id, rights, done, gone) {
+  constructor(queue, id, rights, done, gone, signal) {
     this.#queue = queue;
     this.#id = id;
     this.#rights = rights;
     this.#done = done;
     this.#gone = gone;
+    this.#signal = signal;
   }
 
   /**
@@ -50,7 +53,7 @@ export class ItemActions {
 
   /** @param {string} question @param {string} yes @param {string} method @param {string} path */
   async #sure(question, yes, method, path) {
-    if (await confirmed(question, yes)) await this.#ask(method, path);
+    if (await confirmed(question, yes, this.#signal)) await this.#ask(method, path);
   }
 
   /** @param {string} method @param {string} path */

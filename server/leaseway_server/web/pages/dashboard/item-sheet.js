@@ -52,7 +52,8 @@ export class ItemSheet {
     this.#failed = failed;
     signal.addEventListener("abort", () => this.close(), { signal: this.#leave.signal });
     const rights = new Set(["admin", "post"].filter((right) => screen.may(right)));
-    this.#actions = new ItemActions(queue, id, rights, (view) => this.#changed(view), () => this.#gone("It is deleted."));
+    const gone = () => this.#gone("It is deleted.");
+    this.#actions = new ItemActions(queue, id, rights, (view) => this.#changed(view), gone, this.#leave.signal);
     this.#dialog = this.#lay();
     document.body.append(this.#dialog);
     this.#dialog.showModal();
@@ -193,7 +194,7 @@ export class ItemSheet {
     const reasons = given.map(({ code, message }) => element("li", { "data-code": code }, message));
     const otherwise = told.waiting ? "Nothing but its turn is in the way." : `It is ${view.status}.`;
     const why = reasons.length ? element("ul", {}, reasons) : element("p", {}, otherwise);
-    this.#put("why", why, element("p", { class: "hint" }, "Last change ", age(view.updatedAt)));
+    this.#put("why", why, element("p", { class: "hint" }, "Told ", age(serverNow()), ", last change ", age(view.updatedAt)));
   }
 
   async #fetchItem() {

@@ -4,7 +4,7 @@
  * Owns which screen is shown. Who looks is `session.js`'s, where one is `place.js`'s.
  */
 
-import { AccessRefused, Unauthorized } from "../../_client/errors.js";
+import { AccessRefused, NoSuchQueue, Unauthorized } from "../../_client/errors.js";
 import { element, fill } from "./element.js";
 import { Overview } from "./overview.js";
 import { linkTo, placeNow } from "./place.js";
@@ -12,6 +12,9 @@ import { QueueScreen } from "./queue-screen.js";
 import { Session } from "./session.js";
 import { SignIn } from "./sign-in.js";
 import { offerThemes } from "./theme.js";
+
+/** What the configuration takes as a queue's name. */
+const QUEUE = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 
 class Dashboard {
   #session = new Session();
@@ -55,6 +58,7 @@ class Dashboard {
     this.#showLinks();
     document.title = place.queue ? `${place.queue} · Leaseway` : "Leaseway";
     if (!place.queue) return fill(this.#screen, new Overview(this.#session, signal, (error) => this.#failed(error)).root);
+    if (!QUEUE.test(place.queue)) return this.#failed(new NoSuchQueue("no queue has such a name"));
     this.#open = new QueueScreen(this.#session, place.queue, signal, (error) => this.#failed(error));
     fill(this.#screen, this.#open.root);
     return this.#open.openItem(place.item);

@@ -52,6 +52,7 @@ class Card {
   constructor(queue, rights) {
     this.#queue = queue;
     this.mayWatch = rights.includes("fetch");
+    if (this.mayWatch) fill(this.#figures, "Its figures are shown when you open it.");
     this.root = element(
       "li",
       { class: "sheet" },
@@ -70,6 +71,7 @@ class Card {
    * @param {{failed: (error: Error) => void, hindered: (error: Error | null) => void}} tell
    */
   async watch(session, cards, signal, { failed, hindered }) {
+    fill(this.#figures, "Connecting …");
     const client = session.open(this.#queue, cards);
     signal.addEventListener("abort", () => client.close());
     client.addEventListener("online", () => hindered(null));

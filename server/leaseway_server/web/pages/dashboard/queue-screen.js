@@ -170,7 +170,7 @@ export class QueueScreen {
 
   #listen() {
     this.#queue.addEventListener("online", () => {
-      this.#hindrance = "";
+      this.#hindrance = this.#fault.textContent = "";
       this.#tellState("open", "Live: changes are shown as they happen.");
       void this.#session.refresh().catch((error) => this.#wentWrong(error)); // What one may may be other by now.
       this.#pace.ask();
@@ -242,7 +242,10 @@ export class QueueScreen {
   /** @param {() => Promise<void>} act */
   async #act(act) {
     this.#fault.textContent = "";
-    await act().catch((error) => this.#wentWrong(error));
+    await act().catch((error) => {
+      if (error instanceof ConnectionLost) this.#fault.textContent = `Nobody knows whether that was done: ${error.message}`;
+      else this.#wentWrong(error);
+    });
   }
 
   /** @param {string} state @param {string} text */

@@ -20,7 +20,24 @@ export function shown(value) {
 function one(name, value) {
   if (typeof value === "string") return PICTURE.test(value) ? element("img", { src: value, alt: name }) : text(value);
   if (Array.isArray(value) && value.length && value.every((each) => COLOUR.test(each))) return element("span", {}, value.map(colour));
-  return text(JSON.stringify(value, null, 2));
+  return json(value);
+}
+
+/**
+ * Integers of other languages have up to 64 bits: what was rounded when it was read is not shown as if it were exact.
+ *
+ * @param {any} value
+ */
+function json(value) {
+  let rounded = false;
+  const whole = JSON.stringify(value, (_name, member) => ((rounded ||= isRounded(member)), member), 2);
+  const hint = rounded && element("p", { class: "hint" }, "Whole numbers of over 53 bits are rounded here.");
+  return rounded ? element("div", {}, text(whole), hint) : text(whole);
+}
+
+/** @param {any} value */
+function isRounded(value) {
+  return Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) <= 2 ** 64;
 }
 
 /** @param {string} whole */

@@ -20,6 +20,11 @@ const BLOCKED =
   "Nothing here changes by itself now. All else works, over HTTP; in a queue, Refresh shows what is new.";
 const LATEST = 8_640_000_000_000_000; // Of a `Date`; the protocol's times may be later.
 
+/** A text of somebody's in a sentence of ours, whose direction it must not turn. @param {string} text */
+export function apart(text) {
+  return `\u2068${text}\u2069`;
+}
+
 /** @param {number} value */
 export function number(value) {
   return value.toLocaleString("en");

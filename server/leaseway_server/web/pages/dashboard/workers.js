@@ -53,7 +53,7 @@ export class Workers {
   async refresh() {
     /** @type {{workers: Connected[]}} */
     const { workers } = await this.#queue.ask("GET", "workers");
-    refill(this.#rows, workers.slice(0, MOST_WORKERS).map((worker) => this.#row(worker)));
+    refill(this.#rows, foremost(workers).map((worker) => this.#row(worker)));
     const rest = workers.length - MOST_WORKERS;
     this.#more.textContent = workers.length ? (rest > 0 ? `and ${number(rest)} more` : "") : "None is connected.";
   }
@@ -64,11 +64,16 @@ export class Workers {
     return element(
       "tr",
       {},
-      element("th", { scope: "row", title: client ?? "" }, worker || "without a name", user && element("small", {}, ` ${user}`)),
+      element("th", { scope: "row", class: "name", title: client ?? "" }, element("bdi", {}, worker || "without a name"), user && this.#user(user)),
       element("td", {}, this.#held(holds)),
       element("td", {}, places ? `${number(places)} more` : "nothing"),
       element("td", {}, age(connectedAt)),
     );
+  }
+
+  /** @param {string} user */
+  #user(user) {
+    return element("small", {}, " ", element("bdi", {}, user));
   }
 
   /** @param {Held[]} holds */
@@ -79,6 +84,13 @@ export class Workers {
     const rest = holds.length - MOST_HELD;
     return shown.length ? [...shown, rest > 0 && `and ${number(rest)} more`] : "nothing";
   }
+}
+
+/** Where there are too many to show, those that hold something come first. @param {Connected[]} workers */
+function foremost(workers) {
+  if (workers.length <= MOST_WORKERS) return workers;
+  const busy = workers.filter(({ holds }) => holds.length);
+  return [...busy, ...workers.filter(({ holds }) => !holds.length)].slice(0, MOST_WORKERS);
 }
 
 /** @param {string} text */

@@ -27,6 +27,8 @@ export class ThroughQueue {
   #pictures;
   /** @type {Queue | null} */
   #queue = null;
+  /** What keeps the connection from standing, as far as that is known; a try that fails does not make it less so. */
+  #hindrance = "";
   /** @type {{token?: string}} */
   #credentials = {};
   #most = 0;
@@ -59,8 +61,9 @@ export class ThroughQueue {
 
   /** @param {Queue} queue @param {string[]} rights */
   #opened(queue, rights) {
+    this.#hindrance = "No connection for now. It comes back by itself.";
     queue.addEventListener("online", () => this.#state("open", "Connected: changes are shown as they happen."));
-    queue.addEventListener("offline", () => this.#state("lost", "No connection for now. It comes back by itself."));
+    queue.addEventListener("offline", () => this.#state("lost", this.#hindrance));
     queue.addEventListener("refused", (event) => this.#refused(/** @type {any} */ (event).error));
     this.#fields(false, rights);
     element("access").hidden = element("absent").hidden = true;
@@ -72,7 +75,8 @@ export class ThroughQueue {
   /** A refusal is told already. @param {Queue} queue @param {Error} error */
   #hindered(queue, error) {
     if (queue !== this.#queue || !(error instanceof ConnectionLost)) return;
-    this.#state("lost", error instanceof SocketsBlocked ? BLOCKED : `${error.message}. It is tried again by itself.`);
+    this.#hindrance = error instanceof SocketsBlocked ? BLOCKED : `${error.message}. It is tried again by itself.`;
+    this.#state("lost", this.#hindrance);
   }
 
   /**
