@@ -17,16 +17,17 @@ from leaseway_server.core.commands import (
     Posted,
     Read,
     ReadFollowed,
+    Resumed,
     ResumeLeases,
     Withdraw,
 )
 from leaseway_server.core.errors import StoreLost
-from leaseway_server.core.events import Cancel, Result
+from leaseway_server.core.events import Cancel, Renew, Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime.engine import BUSY_TRIES, RETRY_MS
 from leaseway_server.runtime.epochs import BITS
 from leaseway_server.runtime.outage import MOST_MS
-from support.bench import GRACE, Bench, claim, refused
+from support.bench import GRACE, PATIENCE, Bench, claim, refused
 from support.faulty_store import Fault
 
 CUTS: list[Fault] = ["cut", "cut before", "cut after"]
@@ -232,6 +233,47 @@ async def test_what_is_watched_is_shown_once_it_is_back(bench: Bench, quiet: Non
     assert [type(outcome) for outcome in (*watched, *followed)] == [Found, Followed]
 
 
+@pytest.mark.protocol("7.23")
+@pytest.mark.parametrize("resumed", [True, False])
+async def test_who_is_sent_away_while_it_is_away_has_the_grace_and_loses_nothing(
+    bench: Bench, quiet: None, resumed: bool
+) -> None:
+    item = await bench.claimed(holder := bench.engine.new_holder())
+    bench.faults.away = True
+    await bench.do(Post(NewItem("1")))
+    await bench.pass_by(GRACE + MOST_MS)
+    assert bench.engine.deserted
+    bench.say(Drop(holder))
+    bench.faults.away = False
+    await bench.pass_by(MOST_MS)
+    if resumed:
+        (taken,) = await bench.do(ResumeLeases(bench.engine.new_holder(), "box", "box-1", ((item.id, 1),)))
+        assert isinstance(taken, Resumed)
+    await bench.pass_by(GRACE - 2 * MOST_MS)
+    assert (await bench.read(item.id)).status == "processing"
+    await bench.pass_by(2 * MOST_MS)
+    item = await bench.read(item.id)
+    assert (item.status, item.ending, item.losses) == (
+        ("processing", "open", 0) if resumed else ("pending", "parted", 0)
+    )
+
+
+@pytest.mark.protocol("7.6", "7.23")
+async def test_what_lapsed_while_it_was_away_may_be_renewed_once_it_is_back(bench: Bench, quiet: None) -> None:
+    item, lost = await bench.claimed(holder := bench.engine.new_holder()), await bench.claimed(holder)
+    bench.faults.away = True
+    bench.engine.check_store()
+    await bench.pass_by(item.lease_until - bench.clock.now() + RETRY_MS)
+    bench.faults.away = False
+    await bench.pass_by(MOST_MS)
+    (renewed,) = await bench.do(Change(item.id, Renew(holder, "box", 1)))
+    assert isinstance(renewed, Changed)
+    assert renewed.accepted
+    await bench.pass_by(PATIENCE)
+    assert (await bench.read(item.id)).status == "processing"
+    assert (await bench.read(lost.id)).ending == "lost"
+
+
 @pytest.mark.protocol("6.6")
 async def test_for_longer_than_the_grace_it_is_deserted(bench: Bench, quiet: None) -> None:
     bench.faults.away = True
@@ -358,6 +400,18 @@ async def test_a_lease_that_was_renewed_elsewhere_is_not_swept_and_not_asked_for
     assert (await bench.read(item.id)).status == "processing"
     await bench.pass_by(5_000)
     assert (await bench.read(item.id)).ending == "lost"
+
+
+async def test_whoever_is_found_to_hold_it_has_the_grace(bench: Bench) -> None:
+    """The sweep was due by what was remembered; the row is held by a socket of a server that has just gone."""
+    item = await bench.claimed(1)
+    until = item.lease_until
+    await Elsewhere(bench).change(item.id, holder=NEXT, lease_until=until + 1)
+    bench.engine.epochs.look((), bench.engine.epochs.own + 1, until - 1, GRACE)
+    await bench.pass_by(until + RETRY_MS - bench.clock.now())
+    assert (await bench.read(item.id)).status == "processing"
+    await bench.pass_by(GRACE)
+    assert (await bench.read(item.id)).ending == "parted"
 
 
 async def test_a_lease_that_ended_elsewhere_is_forgotten(bench: Bench) -> None:

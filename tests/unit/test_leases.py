@@ -92,7 +92,39 @@ def test_after_a_start_the_sockets_of_before_have_the_grace() -> None:
     item = lease(holder=OTHERS, started_at=NOW - 1)
     leases = leases_of(item)
     assert leases.next_end() == NOW + GRACE
-    assert leases.sweep_event(item) == GraceEnd(OTHERS)
+    assert leases.sweep_event(item) == GraceEnd(OTHERS, NOW + GRACE)
+
+
+def test_while_the_store_was_away_no_grace_passed() -> None:
+    epochs = Epochs(2, NOW, NOW + GRACE)
+    epochs.look([3], 3, NOW, GRACE)
+    epochs.look([], 3, NOW + 1, GRACE)
+    gone, before, sent = Epochs(3, 0, 0).holder(1), OTHERS, epochs.holder(1)
+    epochs.send_away(sent)
+    epochs.store_back(NOW + 2 * GRACE)
+    assert [epochs.grace_until(holder, 0) for holder in (gone, before, sent)] == [NOW + 2 * GRACE] * 3
+    epochs.store_back(NOW + GRACE)
+    assert [epochs.grace_until(holder, 0) for holder in (gone, before)] == [NOW + 2 * GRACE] * 2
+    assert all(map(epochs.orphaned, (gone, before, sent)))
+    assert not epochs.orphaned(epochs.holder(2))
+
+
+@pytest.mark.protocol("6.19")
+def test_who_gave_a_lease_since_it_was_seen_to_be_gone_was_there() -> None:
+    epochs = Epochs(2, NOW, NOW + GRACE)
+    epochs.look([3], 3, NOW, GRACE)
+    epochs.look([], 3, NOW + 1, GRACE)
+    holder = Epochs(3, 0, 0).holder(1)
+    old, fresh = (
+        lease(1, holder=holder, lease_until=NOW + LEASE),
+        lease(2, holder=holder, lease_until=NOW + GRACE + LEASE),
+    )
+    leases = Leases(POLICY, epochs)
+    leases.update([old, fresh])
+    assert leases.sweep_event(fresh) == GraceEnd(holder, NOW + 2 * GRACE)
+    assert leases.over(NOW + 2 * GRACE - 1, 9) == (old.id,)
+    leases.update([lease(1, status="pending", holder=NOBODY)])
+    assert leases.next_end() == NOW + 2 * GRACE
 
 
 @pytest.mark.protocol("6.16")

@@ -146,7 +146,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition("the holder's socket drops, else", _PROCESSING, SocketLost, guards.dropped, effects.leave),
     Transition("the lease or progress_by is over", _PROCESSING, LeaseEnd, guards.lapsed_within_budget, effects.lose),
     Transition("the lease or progress_by is over, else", _PROCESSING, LeaseEnd, guards.lapsed, effects.poison),
-    Transition("not resumed within the grace", _PROCESSING, GraceEnd, guards.dropped, effects.part),
+    Transition("not resumed within the grace", _PROCESSING, GraceEnd, guards.grace_over, effects.part),
     Transition("resume by the same user and worker", OPEN, Resume, guards.resumable, effects.resume),
     Transition("cancel", OPEN, Cancel, guards.always, effects.cancel),
     Transition("the time to live is over", OPEN, Expire, guards.outlived, effects.expire),

@@ -73,8 +73,12 @@ class Deadlines:
     def look(self, now: int) -> None:
         """Where the process itself stood still, live sockets are asked before their leases are swept (§7.3)."""
         if now - self._looked_at > TICK_MS + LATE_MS:
-            self._patient_until = now + self._ping_timeout
+            self.be_patient(now)
         self._looked_at = now
+
+    def be_patient(self, now: int) -> None:
+        """Nobody could renew until now: no lease is swept before live sockets had the time to."""
+        self._patient_until = now + self._ping_timeout
 
     def next(self, blocked_until: int, ended: int) -> int:
         """When to look again. Before `blocked_until` only claims end; `ended`: how many items there are to prune."""

@@ -18,7 +18,7 @@ from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLo
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.backlog import Backlog
 from leaseway_server.runtime.clock import Clock
-from leaseway_server.runtime.deadlines import Deadlines
+from leaseway_server.runtime.deadlines import TICK_MS, Deadlines
 from leaseway_server.runtime.epochs import Epochs
 from leaseway_server.runtime.hub import Hub
 from leaseway_server.runtime.leases import Lease, Leases
@@ -104,7 +104,10 @@ class Engine:
 
     def submit(self, command: Command, answer: Answer = nobody) -> None:
         """Has the command done in the next turn. `answer` is told each outcome, after the commit."""
-        if isinstance(command, Drop) and not self._claims_open:
+        if isinstance(command, Drop) and self.deserted:
+            self.epochs.send_away(command.holder)
+            command = Withdraw(command.holder)  # It is this server that sends its workers away: that is no loss.
+        elif isinstance(command, Drop) and not self._claims_open:
             command = Withdraw(command.holder)  # On a planned stop nothing is requeued (§6).
         self._backlog.put(Submission(command, answer))
 
@@ -256,6 +259,7 @@ class Engine:
 
     async def _find_back(self) -> None:
         """Where the database is away: asks for it, and else has everybody wait."""
+        lasted = self._outage.lasts
         try:
             await self._outage.end(self._store.committed, self._settle, self._read_all)
         except StoreLost as lost:
@@ -263,6 +267,14 @@ class Engine:
             return
         if self._outage.down:
             self._outage.wait()
+        elif lasted > TICK_MS:
+            self._forgive(self.clock.now())
+
+    def _forgive(self, now: int) -> None:
+        """The database was away: what nobody could say meanwhile may be said now, before it counts as not said."""
+        self.epochs.store_back(now + self._grace)
+        self._leases.regroup()
+        self._deadlines.be_patient(now)
 
     def _settle(self, doubt: Doubt) -> None:
         """The turn that was in doubt is committed."""

@@ -27,6 +27,8 @@ class Epochs:
         """Those that went while this server ran: when that was seen, and until when their workers may resume."""
         self._last_gone = self._first
         self._among = False
+        self._left: set[int] = set()
+        self._left_until = 0
 
     def holder(self, number: int) -> int:
         """The number of this start's socket `number`."""
@@ -38,12 +40,22 @@ class Epochs:
         return epoch in self.alive or epoch > self._newest
 
     def orphaned(self, holder: int) -> bool:
-        """Whether this is a socket of a server that is gone."""
+        """Whether this is a socket of a server that is gone, or one that was sent away."""
+        if holder in self._left:
+            return True
         return holder > HTTP and holder >> BITS != self.own and not self.elsewhere(holder)
 
-    def grace_until(self, holder: int) -> int:
-        """Until when what this socket of a server that is gone held may be resumed."""
-        return self._gone.get(holder >> BITS, self._first)[1]
+    def grace_until(self, holder: int, leased_at: int = 0) -> int:
+        """Until when what this socket held may be resumed; `leased_at`: when it was leased or renewed last.
+
+        Who did that after it was seen to be gone was there: the grace counts from then.
+        """
+        if holder in self._left:
+            return self._left_until
+        if (gone := self._gone.get(holder >> BITS)) is None:
+            return self._first[1]
+        seen_at, grace_until = gone
+        return grace_until + max(0, leased_at - seen_at)
 
     def progress_from(self, item: Item) -> int:
         """An attempt that outlived its server has its clock of `progress_by` begin again at the end of the grace (§1).
@@ -58,6 +70,16 @@ class Epochs:
         else:
             seen_at, grace_until = self._gone.get(epoch, self._first)
         return grace_until if item.started_at < seen_at else 0
+
+    def send_away(self, holder: int) -> None:
+        """A socket of this server is closed since the store is away: as if the server were gone for it."""
+        self._left.add(holder)
+
+    def store_back(self, grace_until: int) -> None:
+        """The store was away, so that nobody could resume: all graces that are not over by then last until then."""
+        self._left_until = grace_until
+        self._first, self._last_gone = _longer(self._first, grace_until), _longer(self._last_gone, grace_until)
+        self._gone = {epoch: _longer(gone, grace_until) for epoch, gone in self._gone.items()}
 
     def begin_among(self, alive: Collection[int], newest: int) -> None:
         """These others were alive when this one began: what is no socket's goes on as it was."""
@@ -76,3 +98,8 @@ class Epochs:
         for epoch in self.alive:
             self._gone.pop(epoch, None)
         return bool(went) or self.alive != before
+
+
+def _longer(gone: tuple[int, int], until: int) -> tuple[int, int]:
+    seen_at, grace_until = gone
+    return seen_at, max(grace_until, until)

@@ -140,7 +140,7 @@ class Leases:
     def sweep_event(self, item: Item) -> LeaseEnd | GraceEnd:
         """What the sweep asks of the item."""
         if self._epochs.orphaned(item.holder):
-            return GraceEnd(item.holder)
+            return GraceEnd(item.holder, self._grace_until(item.holder, item.lease_until))
         return LeaseEnd(self._epochs.progress_from(item))
 
     def _put(self, item: Item, lease: Lease | None) -> None:
@@ -163,9 +163,12 @@ class Leases:
 
     def _ends_at(self, lease: Lease) -> int:
         if self._epochs.orphaned(lease.holder):
-            return self._epochs.grace_until(lease.holder)
+            return self._grace_until(lease.holder, lease.until)
         silent = progress_deadline(lease.progress_at, self._policy)
         return min(lease.until, silent) if silent else lease.until
+
+    def _grace_until(self, holder: int, lease_until: int) -> int:
+        return self._epochs.grace_until(holder, lease_until - self._policy.lease)
 
     def _queue(self, item_id: str, lease: Lease) -> None:
         lease.queued = lease.ends
