@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage lint sentences screens screens-pages bench bench-stores bench-servers backlogs campaign-machine\
-	campaign-kill campaign-worker campaign-bulk campaign-cuts browser types pgbouncer
+	campaign-kill campaign-worker campaign-servers campaign-bulk campaign-cuts browser types pgbouncer
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -75,6 +75,9 @@ campaign-kill: $(INSTALLED) ## 1,000 times kill -9 of a working server, and what
 
 campaign-worker: $(INSTALLED) ## 100 times each: workers killed, stopped, cut off, the server restarted; no item lost, or this fails
 	$(RUN)/python tests/chaos/worker_campaign.py --strikes 100 $(ARGS)
+
+campaign-servers: $(INSTALLED) ## 10 minutes of 3 servers on PostgreSQL, all of it struck: no promise broken, or this fails
+	$(RUN)/python tests/chaos/servers_campaign.py --seconds 600 $(ARGS)
 
 campaign-bulk: $(INSTALLED) ## a million lines posted by a command that is killed 5 times: each is there once, or this fails
 	$(RUN)/python tests/chaos/bulk_loop.py $(ARGS)
