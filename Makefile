@@ -58,8 +58,9 @@ screens-pages: $(INSTALLED) browser ## the pictures of pages in the README, take
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)
 
-bench-servers: $(INSTALLED) ## from one server to another on one PostgreSQL: a waiting claim, a push; measured on this machine
-	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/across_servers.py $(ARGS)
+bench-servers: $(INSTALLED) ## several servers on one PostgreSQL, measured on this machine: from one to another, and 1, 2 and 4 of them
+	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/across_servers.py
+	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/several_servers.py $(ARGS)
 
 backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lists, why, measured on this machine
 	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)
