@@ -115,7 +115,10 @@ def test_who_gave_a_lease_since_it_was_seen_to_be_gone_was_there() -> None:
     epochs.look([3], 3, NOW, GRACE)
     epochs.look([], 3, NOW + 1, GRACE)
     holder = Epochs(3, 0, 0).holder(1)
-    old, fresh = lease(1, holder=holder, updated_at=NOW), lease(2, holder=holder, updated_at=NOW + GRACE)
+    old, fresh = (
+        lease(1, holder=holder, lease_until=NOW + LEASE),
+        lease(2, holder=holder, lease_until=NOW + GRACE + LEASE),
+    )
     leases = Leases(POLICY, epochs)
     leases.update([old, fresh])
     assert leases.sweep_event(fresh) == GraceEnd(holder, NOW + 2 * GRACE)

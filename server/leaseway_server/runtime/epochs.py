@@ -45,18 +45,17 @@ class Epochs:
             return True
         return holder > HTTP and holder >> BITS != self.own and not self.elsewhere(holder)
 
-    def grace_until(self, holder: int, changed_at: int = 0) -> int:
-        """Until when what this socket held, and changed last at that time, may be resumed.
+    def grace_until(self, holder: int, leased_at: int = 0) -> int:
+        """Until when what this socket held may be resumed; `leased_at`: when it was leased or renewed last.
 
-        A server that was seen to go while this one ran, and gave a lease after that, was there: the grace counts from
-        then.
+        Who did that after it was seen to be gone was there: the grace counts from then.
         """
         if holder in self._left:
             return self._left_until
         if (gone := self._gone.get(holder >> BITS)) is None:
             return self._first[1]
         seen_at, grace_until = gone
-        return grace_until + max(0, changed_at - seen_at)
+        return grace_until + max(0, leased_at - seen_at)
 
     def progress_from(self, item: Item) -> int:
         """An attempt that outlived its server has its clock of `progress_by` begin again at the end of the grace (§1).

@@ -22,8 +22,7 @@ SPARE_ENDS: Final = 1_000
 
 @dataclass(slots=True)
 class Lease:
-    """One committed lease: since and until when it is given, where its clock of `progress_by` began, and when its item
-    changed last.
+    """One committed lease: since and until when it is given, and where its clock of `progress_by` began.
 
     `ends` is when the sweep is to look at it, `queued` where it stands in the heap.
     """
@@ -33,7 +32,6 @@ class Lease:
     since: int = 0
     until: int = 0
     progress_at: int = 0
-    changed_at: int = 0
     ends: int = 0
     queued: int = 0
 
@@ -142,7 +140,7 @@ class Leases:
     def sweep_event(self, item: Item) -> LeaseEnd | GraceEnd:
         """What the sweep asks of the item."""
         if self._epochs.orphaned(item.holder):
-            return GraceEnd(item.holder, self._epochs.grace_until(item.holder, item.updated_at))
+            return GraceEnd(item.holder, self._grace_until(item.holder, item.lease_until))
         return LeaseEnd(self._epochs.progress_from(item))
 
     def _put(self, item: Item, lease: Lease | None) -> None:
@@ -154,7 +152,6 @@ class Leases:
             self._by_holder.setdefault(item.holder, set()).add(item.id)
             lease.holder = item.holder
         lease.attempts, lease.since, lease.until = item.attempts, item.started_at, item.lease_until
-        lease.changed_at = item.updated_at
         lease.progress_at = max(item.progress_at, self._epochs.progress_from(item))
         self._set_end(item.id, lease)
 
@@ -166,9 +163,12 @@ class Leases:
 
     def _ends_at(self, lease: Lease) -> int:
         if self._epochs.orphaned(lease.holder):
-            return self._epochs.grace_until(lease.holder, lease.changed_at)
+            return self._grace_until(lease.holder, lease.until)
         silent = progress_deadline(lease.progress_at, self._policy)
         return min(lease.until, silent) if silent else lease.until
+
+    def _grace_until(self, holder: int, lease_until: int) -> int:
+        return self._epochs.grace_until(holder, lease_until - self._policy.lease)
 
     def _queue(self, item_id: str, lease: Lease) -> None:
         lease.queued = lease.ends
