@@ -115,7 +115,7 @@ async def test_a_picture_is_posted_and_its_result_is_seen(page: Dashboard, resiz
 
 async def test_a_sample_is_drawn_and_what_is_too_large_is_made_smaller(page: Dashboard) -> None:
     await page.open("resize")
-    await page.posting.locator("summary").click()
+    await page.open_posting()
     await page.posting.get_by_label("width").fill("320")
     await page.posting.get_by_role("button", name="Draw a sample").click()
     await page.button("Post the item").click()
@@ -159,8 +159,7 @@ async def test_a_form_has_a_field_for_each_kind_of_value(page: Dashboard) -> Non
 async def test_what_is_refused_is_told_where_it_is_and_posts_nothing(page: Dashboard, server: TestServer) -> None:
     before = sum(server.engine("shapes").tally.counts.values())
     await page.open("shapes")
-    if await page.posting.get_attribute("open") is None:
-        await page.posting.locator("summary").click()
+    await page.open_posting()
     field, alert = page.posting.get_by_label, page.posting.locator(".fault")
     await field("A name").fill("some")
     await field("tags").fill("[1]")

@@ -110,10 +110,14 @@ class Dashboard:
         await page.get_by_label("Keep it in this tab").set_checked(keep)
         await page.locator("form").get_by_role("button", name="Sign in").click()
 
-    async def post_json(self, text: str) -> None:
-        """By hand; `text` may be no JSON."""
+    async def open_posting(self) -> None:
+        """The way to post by hand, which is open already where the queue never had an item."""
         if await self.posting.get_attribute("open") is None:
             await self.posting.locator("summary").click()
+
+    async def post_json(self, text: str) -> None:
+        """By hand; `text` may be no JSON."""
+        await self.open_posting()
         await self.posting.locator("textarea").fill(text)
         await self.button("Post the item").click()
 
