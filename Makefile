@@ -77,7 +77,7 @@ $(INSTALLED): pyproject.toml
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer with venv is needed (Debian: apt-get install python3-venv)'; exit 1; }
 	@echo 'Installing into $(VENV) ...'
 	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
-	@$(RUN)/python -m pip install -qq --disable-pip-version-check --editable '.[server,dev]'
+	@$(RUN)/python -m pip install -qq --disable-pip-version-check --editable '.[server,notify,dev]'
 	@touch $@
 
 # The tests of the page want a Chromium, and playwright's driver a library that a bare system lacks. As root on Debian

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from leaseway_server.store.sqlite import files
+from support.postgres import Postgres, any_postgres
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -114,3 +115,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("figures")
         for line in lines:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL, one for all tests of the process: each has a database or a queue of its own."""
+    with any_postgres() as postgres:
+        yield postgres

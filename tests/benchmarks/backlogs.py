@@ -34,8 +34,8 @@ from leaseway_server.core.lifecycle import create
 from leaseway_server.core.match import texts_of
 from leaseway_server.core.model import TERMINAL, Item, NewItem
 from leaseway_server.core.policy import Policy
+from leaseway_server.store.columns import COLUMNS
 from leaseway_server.store.sqlite.store import SqliteStore
-from leaseway_server.store.sqlite.turn import COLUMNS
 
 MATCH = ("format",)
 RARE = 1_000

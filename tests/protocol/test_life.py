@@ -10,10 +10,10 @@ from leaseway_server.core.events import Result
 from support.bench import Bench, open_bench
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
     """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
+    async with open_bench(request.param, tmp_path, lambda: request.getfixturevalue("postgres")) as bench:
         yield bench
 
 

@@ -9,10 +9,10 @@ import pytest
 from support.bench import Bench, open_bench
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
     """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
+    async with open_bench(request.param, tmp_path, lambda: request.getfixturevalue("postgres")) as bench:
         yield bench
 
 

@@ -139,6 +139,7 @@ async def test_the_loop_goes_on_searching_without_being_woken(bench: Bench, monk
     await running
 
 
+@pytest.mark.parametrize("bench", ["memory", "sqlite"], indirect=True)  # Where a statement is done at once.
 async def test_who_is_about_to_speak_waits_for_one_slice_at_most(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request takes some rounds of the event loop before it is said to the engine."""
     monkeypatch.setattr(hand_out_module, "SLICE", 5)

@@ -15,7 +15,8 @@ from leaseway_server.core.jsontext import Json, write
 from leaseway_server.core.match import Match, narrow
 from leaseway_server.core.model import START, NewItem
 from leaseway_server.runtime import hand_out as hand_out_module
-from leaseway_server.store.sqlite import rematch as rematch_module
+from leaseway_server.store import bounds
+from leaseway_server.store.sqlite.rematch import rematch
 from leaseway_server.store.sqlite.store import SqliteStore
 from support.bench import Bench, claim, open_bench
 from support.logged import logged
@@ -24,10 +25,10 @@ from support.server import open_queue, running_server
 MATCH: Match = ("format", "size.width")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
     """An engine of a queue that indexes two members, on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
+    async with open_bench(request.param, tmp_path, lambda: request.getfixturevalue("postgres")) as bench:
         bench.match = MATCH
         await bench.restart()
         yield bench
@@ -118,9 +119,9 @@ async def test_a_claim_reads_few_rows_first(bench: Bench, monkeypatch: pytest.Mo
     async with turn_of(durable=False) as probe:
         pick = type(probe._turn).pick  # type: ignore[attr-defined]
 
-    async def counted(self: Any, after: Any, limit: int, *rest: Any) -> Any:
+    async def counted(self: Any, after: Any, limit: int, *rest: Any, **named: Any) -> Any:
         asked.append(limit)
-        return await pick(self, after, limit, *rest)
+        return await pick(self, after, limit, *rest, **named)
 
     monkeypatch.setattr(type(probe._turn), "pick", counted)  # type: ignore[attr-defined]
     for _ in range(30):
@@ -170,13 +171,13 @@ async def test_other_members_are_indexed_at_the_next_start(bench: Bench) -> None
 async def test_indexing_that_was_cut_off_begins_again(
     slices: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rematch_module, "ROWS", 2)
+    monkeypatch.setattr(bounds, "REMATCH_ROWS", 2)
     async with open_bench("sqlite", tmp_path) as bench:
         for n in range(5):
             await bench.post(f'{{"format":"jpg","n":{n}}}')
         await bench.close()
         store = SqliteStore.open(tmp_path / "queue.db", bench.clock.now)
-        under_way = rematch_module.rematch(store.connection, ("format",))
+        under_way = rematch(store.connection, ("format",))
         for _ in range(slices):
             assert next(under_way) == 2
         assert await store.matched() is None
@@ -195,13 +196,13 @@ async def test_indexing_that_was_cut_off_begins_again(
 
 
 async def test_a_slice_ends_with_the_body_that_makes_it_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rematch_module, "CHARACTERS", 20)
+    monkeypatch.setattr(bounds, "REMATCH_CHARACTERS", 20)
     async with open_bench("sqlite", tmp_path) as bench:
         for _ in range(3):
             await bench.post('{"format":"aaaaaaaa"}')
         await bench.close()
         store = SqliteStore.open(tmp_path / "queue.db", bench.clock.now)
-        assert list(rematch_module.rematch(store.connection, MATCH)) == [1, 1, 1]
+        assert list(rematch(store.connection, MATCH)) == [1, 1, 1]
         await store.close()
         await bench.start()
 

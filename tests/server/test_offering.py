@@ -24,10 +24,10 @@ WAIT = 600_000
 LARGE = '{"a":[' + "1," * 400_000 + "1]}"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
     """An engine on either store."""
-    async with open_bench(request.param, tmp_path) as bench:
+    async with open_bench(request.param, tmp_path, lambda: request.getfixturevalue("postgres")) as bench:
         yield bench
 
 

@@ -7,10 +7,11 @@ import pytest
 
 from leaseway_server.core.commands import BEYOND
 from leaseway_server.core.model import START, NewItem, Position
+from leaseway_server.store.columns import COLUMNS
 from leaseway_server.store.queries import load_migrations, load_queries
 from leaseway_server.store.sqlite.files import PACKAGE
 from leaseway_server.store.sqlite.store import SqliteStore
-from leaseway_server.store.sqlite.turn import COLUMNS, SQL, SqliteTurn, _insert, _update
+from leaseway_server.store.sqlite.turn import SQL, SqliteTurn, _insert, _update
 from support.model import NOW
 from support.stored import posted
 

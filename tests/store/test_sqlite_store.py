@@ -1,4 +1,4 @@
-"""The SQLite store as `store/base.py` promises it: turns, numbers, columns, indexes, and how it is made durable."""
+"""What is the SQLite store's own: how it is made durable, its numbers, its log, and what happens without space."""
 
 import os
 import sqlite3
@@ -7,20 +7,20 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from leaseway_server.core.errors import StoreFull, StoreLost
-from leaseway_server.core.events import Claim, Event, Result
-from leaseway_server.core.lifecycle import apply, create
-from leaseway_server.core.model import START, Candidate, Item, NewItem
+from leaseway_server.core.events import Claim
+from leaseway_server.core.model import Item, NewItem
+from leaseway_server.store.columns import COLUMNS
+from leaseway_server.store.queries import load_migrations
 from leaseway_server.store.sqlite import files
 from leaseway_server.store.sqlite import store as store_module
+from leaseway_server.store.sqlite.files import PACKAGE
 from leaseway_server.store.sqlite.store import NUMBERS_A_MS, RESERVE, SqliteStore
-from leaseway_server.store.sqlite.turn import COLUMNS, PICK_CHARACTERS
-from support.model import NOW, POLICY
-from support.stored import posted
+from support.model import NOW
+from support.stored import changed, ended, loaded, posted
 
 UNKNOWN = "00000000000000a1"
 
@@ -36,26 +36,6 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     store = opened(tmp_path)
     yield store
     await store.close()
-
-
-async def changed(store: SqliteStore, item: Item, event: Event, *, durable: bool = True) -> Item:
-    """The item after an event, saved in a turn of its own."""
-    async with store.turn(durable=durable) as turn:
-        before = (await turn.load([item.id]))[item.id]
-        after = apply(before, event, NOW, POLICY)
-        assert isinstance(after, Item), after
-        await turn.save([(before, after)])
-        await turn.commit()
-    return after
-
-
-async def loaded(store: SqliteStore, item_id: str) -> Item:
-    """The item as it is stored, with its body and result."""
-    async with store.turn(durable=False) as turn:
-        item = (await turn.load([item_id]))[item_id]
-        await turn.read_bodies([item])
-        await turn.read_results([item])
-    return item
 
 
 def count(store: SqliteStore, sql: str) -> int:
@@ -76,48 +56,10 @@ def statements(store: SqliteStore) -> Iterator[list[str]]:
 # ── Rows ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_is_inserted_is_loaded_without_body_and_result(store: SqliteStore) -> None:
-    new = NewItem('{"a":1}', posted_by="ann", priority=3, delay_ms=5, ttl_ms=99, max_attempts=2, meta='{"t":1}')
-    (item,) = await posted(store, new)
-    async with store.turn(durable=False) as turn:
-        assert await turn.load([item.id]) == {item.id: replace(item, body="")}
-    assert await loaded(store, item.id) == item
-
-
-@pytest.mark.parametrize(
-    "body", ['"\\u0000"', "1e200000", '{"a":1,"b":[true,null]}', '"\U0001f600 \\"\'"', "18446744073709551615"]
-)
-async def test_bodies_and_results_come_back_byte_for_byte(store: SqliteStore, body: str) -> None:
-    (item,) = await posted(store, NewItem(body))
-    await changed(store, item, Result(body, None))
-    after = await loaded(store, item.id)
-    assert (after.body, after.result) == (body, body)
-
-
-async def test_every_column_is_stored_and_loaded(store: SqliteStore) -> None:
-    (item,) = await posted(store, NewItem("1"))
-    other: Any = {
-        name: (getattr(item, name) + 1 if isinstance(getattr(item, name), int) else f"another {name}")
-        for name in COLUMNS
-        if name not in ("seq", "status")
-    }
-    after = replace(item, status="processing", **other)
-    async with store.turn(durable=True) as turn:
-        await turn.save([(item, after)])
-        await turn.commit()
-    assert await loaded(store, item.id) == after
-
-
 async def test_columns_are_the_tables_and_the_items(store: SqliteStore) -> None:
     table = tuple(row[1] for row in store.connection.execute("PRAGMA table_info(item)"))
     assert [name for name in table if not name.startswith("match_")] == list(COLUMNS)
     assert set(Item.__slots__) == {"id", "body", "result", "match", *COLUMNS}
-
-
-async def test_unknown_ids_are_not_loaded(store: SqliteStore) -> None:
-    async with store.turn(durable=False) as turn:
-        assert await turn.load([UNKNOWN, "no id", ""]) == {}
-        assert await turn.load([]) == {}
 
 
 async def test_a_save_writes_only_the_columns_that_differ(store: SqliteStore) -> None:
@@ -133,46 +75,7 @@ async def test_a_save_writes_only_the_columns_that_differ(store: SqliteStore) ->
     assert all("SET lease_until = " in sql and "," not in sql for sql in updates)
 
 
-async def test_a_result_is_kept_beside_its_item_once(store: SqliteStore) -> None:
-    (item,) = await posted(store, NewItem('"body"'))
-    assert count(store, "SELECT count(*) FROM result") == 0
-    finished = await changed(store, item, Result('"result"', None))
-    async with store.turn(durable=True) as turn:
-        await turn.save([(finished, replace(finished, result="", fetched_at=NOW))])
-        await turn.commit()
-    assert (await loaded(store, item.id)).result == '"result"'
-    assert store.connection.execute("SELECT seq, value FROM body").fetchall() == [(item.seq, '"body"')]
-    assert store.connection.execute("SELECT seq, value FROM result").fetchall() == [(item.seq, '"result"')]
-
-
-async def test_an_item_may_end_in_the_turn_of_its_post(store: SqliteStore) -> None:
-    async with store.turn(durable=True) as turn:
-        ((seq, item_id),) = await turn.new_ids(1)
-        after = apply(create(NewItem("1"), item_id, seq, NOW, POLICY), Result('"r"', None), NOW, POLICY)
-        assert isinstance(after, Item)
-        await turn.insert([after])
-        await turn.commit()
-    assert await loaded(store, item_id) == after
-
-
-async def test_the_turns_time_is_the_clocks(store: SqliteStore) -> None:
-    async with store.turn(durable=False) as turn:
-        assert await turn.time() == NOW
-
-
 # ── Turns ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_turn_that_is_left_without_commit_is_undone(store: SqliteStore) -> None:
-    (item,) = await posted(store, NewItem("1"))
-    async with store.turn(durable=True) as turn:
-        await turn.save([(item, replace(item, rank=-5))])
-    assert await loaded(store, item.id) == item
-    with pytest.raises(ZeroDivisionError):  # A fault of the turn's own.
-        async with store.turn(durable=True) as turn:
-            await turn.save([(item, replace(item, rank=-5 // 0))])
-    assert await loaded(store, item.id) == item
-    assert not store.connection.in_transaction
 
 
 async def test_a_fault_of_the_data_passes_as_it_is(store: SqliteStore) -> None:
@@ -266,19 +169,6 @@ async def test_two_files_have_ids_of_their_own(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_a_number_is_never_given_out_twice_over_starts_and_undone_turns(tmp_path: Path) -> None:
-    used: list[int] = []
-    for _ in range(3):
-        store = opened(tmp_path)
-        used += [item.seq for item in await posted(store, NewItem("1"))]
-        async with store.turn(durable=True) as turn:  # It may have told these to somebody; and is undone.
-            used += [seq for seq, _ in await turn.new_ids(RESERVE)]
-        used += [item.seq for item in await posted(store, NewItem("1"))]
-        await store.close()
-    assert len(set(used)) == len(used)
-    assert used == sorted(used)
-
-
 async def test_a_block_of_numbers_is_reserved_in_the_turn_that_needs_it(store: SqliteStore) -> None:
     def reserved() -> int:
         return count(store, "SELECT next_seq FROM state")
@@ -299,73 +189,6 @@ async def test_a_block_of_numbers_is_reserved_in_the_turn_that_needs_it(store: S
         await turn.new_ids(RESERVE)
         await turn.commit()
     assert reserved() > first + RESERVE
-
-
-# ── Picking, sweeping ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def seen(*items: Item) -> list[Candidate]:
-    """The items as a search sees them."""
-    return [Candidate(*item.position, item.expires_at, item.body) for item in items]
-
-
-async def test_items_are_picked_in_the_order_of_claims_with_their_bodies(store: SqliteStore) -> None:
-    low, first, second, high, _later = await posted(
-        store,
-        NewItem('"low"', priority=-1),
-        NewItem('"first"', ttl_ms=5),
-        NewItem('"second"'),
-        NewItem('"high"', priority=1),
-        NewItem('"later"', delay_ms=1, priority=100),
-    )
-    async with store.turn(durable=False) as turn:
-        assert await turn.pick(START, 10, ()) == seen(high, first, second, low)
-        assert await turn.pick(START, 2, ()) == seen(high, first)
-        assert await turn.pick(first.position, 10, ()) == seen(second, low)
-        assert await turn.pick(START, 2, {high.seq, second.seq}) == seen(first, low)
-        assert await turn.pick(low.position, 10, ()) == []
-        assert await turn.take(seen(second, high)) == {second.seq: second, high.seq: high}
-
-
-async def test_a_pick_ends_with_the_body_that_makes_it_long(store: SqliteStore) -> None:
-    small, large, last = await posted(store, NewItem("1"), NewItem(f'"{"x" * PICK_CHARACTERS}"'), NewItem("1"))
-    async with store.turn(durable=False) as turn:
-        assert await turn.pick(START, 10, ()) == seen(small, large)
-        assert await turn.pick(large.position, 10, ()) == seen(last)
-
-
-async def test_what_is_seen_is_claimable_until_its_life_is_over() -> None:
-    assert Candidate(0, 0, 1, 0, "1").claimable(NOW)
-    assert Candidate(0, 0, 1, NOW + 1, "1").claimable(NOW)
-    assert not Candidate(0, 0, 1, NOW, "1").claimable(NOW)
-
-
-async def test_what_comes_due_and_what_is_outlived_is_found_in_order(store: SqliteStore) -> None:
-    ready, late, soon = await posted(
-        store, NewItem("1", ttl_ms=40), NewItem("2", delay_ms=20, ttl_ms=30), NewItem("3", delay_ms=10)
-    )
-
-    def bare(*items: Item) -> list[Item]:
-        return [replace(item, body="") for item in items]
-
-    async with store.turn(durable=False) as turn:
-        assert (await turn.next_due(), await turn.next_expiry()) == (NOW + 10, NOW + 30)
-        assert await turn.come_due(NOW + 9, 10) == []
-        assert await turn.come_due(NOW + 20, 10) == bare(soon, late)
-        assert await turn.come_due(NOW + 20, 1) == bare(soon)
-        assert await turn.outlived(NOW + 29, 10) == []
-        assert await turn.outlived(NOW + 99, 10) == bare(late, ready)
-        assert await turn.outlived(NOW + 99, 1) == bare(late)
-        await turn.save([(late, replace(late, ready=1, finished_at=NOW)), (soon, replace(soon, ready=1))])
-        assert (await turn.next_due(), await turn.next_expiry()) == (0, NOW + 40)
-        await turn.save([(ready, replace(ready, finished_at=NOW))])
-        assert await turn.next_expiry() == 0
-
-
-async def test_leases_are_all_that_is_processing(store: SqliteStore) -> None:
-    one, _two = await posted(store, NewItem("1"), NewItem("2"))
-    held = await changed(store, one, Claim(2, "box", "w"))
-    assert await store.leases() == [replace(held, body="")]
 
 
 # ── The log ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -470,3 +293,38 @@ async def test_a_file_that_was_removed_or_replaced_while_it_is_served_is_lost(
     path.write_bytes(b"")
     with pytest.raises(StoreLost, match=r"queue\.db was replaced while it was served"):
         store.check()
+
+
+# ── What was before, and what goes ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_file_of_before_there_were_counts_is_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "queue.db"
+    with monkeypatch.context() as before:
+        before.setattr(files, "load_migrations", lambda _package: load_migrations(PACKAGE)[:1])
+        connection = files.connect(path)
+    kinds = {row[1]: row[2] for row in connection.execute("PRAGMA table_info(item)")}
+    for seq, status in enumerate(("pending", "dead", "dead")):
+        values = {name: 0 if kind == "INTEGER" else "" for name, kind in kinds.items()} | {"seq": seq, "status": status}
+        marks = ", ".join(f":{name}" for name in kinds)
+        connection.execute(f"INSERT INTO item VALUES ({marks})", values)  # noqa: S608
+    connection.close()
+    store = SqliteStore.open(path, lambda: NOW)
+    assert await store.counts() == {"pending": 1, "dead": 2}
+    await store.close()
+
+
+async def test_what_goes_is_not_overwritten_page_by_page(store: SqliteStore) -> None:
+    (item,) = await ended(store, {"status": "dead", "finished_at": 1, "body": "x" * 800_000})
+    written = frames(store)  # All of it is in the file now: what follows begins the log anew.
+    async with store.turn(durable=True) as turn:
+        await turn.delete([item])
+        await turn.commit()
+    assert frames(store) < 20 < written
+
+
+def frames(store: SqliteStore) -> int:
+    """How many pages the log has."""
+    return int(store.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1])

@@ -1,7 +1,7 @@
 """An engine that a test turns by hand, on either store, and what it was told."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -14,11 +14,12 @@ from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.engine import RETRY_MS, Engine
 from leaseway_server.store.base import Store
-from leaseway_server.store.sqlite.store import SqliteStore
 from support.clock import ManualClock
 from support.faulty_store import Faults, FaultyStore
 from support.memory_store import Disk, MemoryStore
 from support.model import POLICY
+from support.postgres import Postgres
+from support.stores import Kind, no_postgres, opener
 
 GRACE: Final = 5_000
 PATIENCE: Final = 3_000
@@ -27,7 +28,7 @@ PATIENCE: Final = 3_000
 class Bench:
     """An engine that a test turns by hand, and what it was told."""
 
-    def __init__(self, open_store: Callable[[ManualClock], Store]) -> None:
+    def __init__(self, open_store: Callable[[ManualClock], Awaitable[Store]]) -> None:
         self.match: Match = ()
         """The members that are indexed from the next start on."""
         self.clock = ManualClock()
@@ -37,7 +38,7 @@ class Bench:
 
     async def start(self) -> None:
         """Opens the store and begins, perhaps again."""
-        self._store = FaultyStore(self._open_store(self.clock), self.faults)
+        self._store = FaultyStore(await self._open_store(self.clock), self.faults)
         self.engine = Engine(
             Queue("queue", POLICY, match=self.match),
             self._store,
@@ -113,18 +114,25 @@ def refused(outcomes: list[Outcome]) -> bool:
 
 
 @asynccontextmanager
-async def open_bench(kind: Literal["memory", "sqlite"], folder: Path) -> AsyncIterator[Bench]:
-    """An engine that has started, on a store of this kind."""
-    disk = Disk()
-
-    def open_store(clock: ManualClock) -> Store:
+async def open_bench(
+    kind: Literal["memory"] | Kind, folder: Path, postgres: Callable[[], Postgres] = no_postgres
+) -> AsyncIterator[Bench]:
+    """An engine that has started, on a store of this kind; `postgres` is asked only where one is needed."""
+    async with AsyncExitStack() as stack:
         if kind == "memory":
-            return MemoryStore(disk, clock.now)
-        return SqliteStore.open(folder / "queue.db", clock.now)
+            disk = Disk()
 
-    bench = Bench(open_store)
-    await bench.start()
-    try:
-        yield bench
-    finally:
-        await bench.close()
+            async def open_store(clock: ManualClock) -> Store:
+                return MemoryStore(disk, clock.now)
+        else:
+            opened = await stack.enter_async_context(opener(kind, folder, postgres))
+
+            async def open_store(clock: ManualClock) -> Store:
+                return await opened(clock.now)
+
+        bench = Bench(open_store)
+        await bench.start()
+        try:
+            yield bench
+        finally:
+            await bench.close()

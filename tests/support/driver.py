@@ -1,4 +1,4 @@
-"""Two sides that are told the same, turn by turn: the queue on SQLite, and the queue on a dictionary.
+"""Two sides that are told the same, turn by turn: the queue on a store, and the queue on a dictionary.
 
 After every turn both must have said the same and hold the same, and the journal must find that right. What is told is
 the machine's.
@@ -26,10 +26,11 @@ from leaseway_server.core.policy import Policy
 from leaseway_server.core.queue import Queue
 from leaseway_server.core.retention import Keep
 from leaseway_server.runtime import deadlines, followed, hand_out, offering, retention, submission, turn
-from leaseway_server.store.sqlite import files, rematch
+from leaseway_server.store import bounds
+from leaseway_server.store.sqlite import files
 from support.asking import Match
 from support.clock import ManualClock
-from support.homes import MemoryHome, SqliteHome
+from support.homes import MemoryHome, SqliteHome, Twin
 from support.journal import Journal
 from support.rare import SEEN
 from support.side import Said, Side, Who
@@ -73,7 +74,7 @@ class Driver(RuleBasedStateMachine):
         patch.setattr(turn, "SLICE", setting.slice)
         patch.setattr(deadlines, "SLICE", setting.slice)
         patch.setattr(retention, "SLICE", setting.slice)
-        patch.setattr(rematch, "ROWS", setting.slice)
+        patch.setattr(bounds, "REMATCH_ROWS", setting.slice)
         patch.setattr(hand_out, "SLICE", setting.looked_at)
         patch.setattr(offering, "OFFERS", setting.offers)
         patch.setattr(submission, "TURN_COMMANDS", setting.commands)
@@ -84,11 +85,16 @@ class Driver(RuleBasedStateMachine):
         logging.disable(logging.CRITICAL)  # Faults that are asked for need no tracebacks.
         self.clock = ManualClock()
         queue = Queue("queue", setting.policy, keep=setting.keep, match=match)
-        sqlite = SqliteHome(self._folder)
-        self.sides = [Side(home, queue, self.clock) for home in (sqlite, MemoryHome(sqlite))]
+        home = self._home()
+        self._leave.callback(lambda: self._loop.run_until_complete(home.close()))
+        self.sides = [Side(each, queue, self.clock) for each in (home, MemoryHome(home))]
         self.journal = Journal(setting.policy, setting.churn, setting.keep)
         self.journal.claim_book.match = match
         self._start()
+
+    def _home(self) -> Twin:
+        """Where the queue lives that is held against the dictionary."""
+        return SqliteHome(self._folder)
 
     def teardown(self) -> None:
         """Lets go of everything."""
@@ -154,8 +160,8 @@ class Driver(RuleBasedStateMachine):
             assert waiting == self.journal.waiting()
 
     def _same(self, both: list[Same]) -> Same:
-        sqlite, memory = both
-        assert sqlite == memory
+        stored, memory = both
+        assert stored == memory
         return memory
 
     def _then(self, now: bool) -> None:

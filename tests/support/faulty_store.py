@@ -81,6 +81,7 @@ class FaultyTurn:
         self._turn = turn
         self._durable = durable
         self._faults = faults
+        self.missed = turn.missed
         self.load = turn.load
         self.time = turn.time
         self.pick = turn.pick

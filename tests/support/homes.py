@@ -11,9 +11,10 @@ from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.match import MOST_MATCHES, Match
 from leaseway_server.core.model import Item
 from leaseway_server.store.base import Store
+from leaseway_server.store.columns import COLUMNS
+from leaseway_server.store.postgres.store import PostgresStore
 from leaseway_server.store.sqlite.rematch import rematch
 from leaseway_server.store.sqlite.store import SqliteStore
-from leaseway_server.store.sqlite.turn import COLUMNS
 from support.clock import ManualClock
 from support.memory_store import Disk, MemoryStore
 
@@ -23,8 +24,12 @@ _TEXTS: Final = [f"match_{column}" for column in range(1, MOST_MATCHES + 1)]
 class Home(Protocol):
     """Where a store's data live, over the restarts of its server."""
 
-    def open(self, clock: ManualClock) -> Store:
+    async def open(self, clock: ManualClock) -> Store:
         """The store, begun anew."""
+        ...
+
+    async def close(self) -> None:
+        """Lets go of what outlives a store."""
         ...
 
     def crash(self) -> None:
@@ -41,19 +46,37 @@ class Home(Protocol):
 
     def attempts(self) -> dict[tuple[int, int], Attempt]:
         """All attempts as they are stored, by the item's row number and theirs."""
+        ...
+
+
+class Twin(Home, Protocol):
+    """A home with numbers of its own, which the dictionary follows."""
+
+    @property
+    def store(self) -> SqliteStore | PostgresStore:
+        """The store that is open, or was last."""
+        ...
+
+    def next_number(self) -> int:
+        """The row number that is given out next."""
+        ...
 
 
 class MemoryHome:
     """A dictionary. It numbers its items as its twin does, so that what is equal in order falls alike on both sides."""
 
-    def __init__(self, twin: "SqliteHome") -> None:
+    def __init__(self, twin: Twin) -> None:
         self._disk = Disk()
         self._twin = twin
 
-    def open(self, clock: ManualClock) -> Store:
+    async def open(self, clock: ManualClock) -> Store:
         """A store on the same disk. The twin must be open already."""
-        self._disk.next_seq = self._twin.store._next_seq
+        self._disk.next_seq = self._twin.next_number()
+        self._disk.epoch = self._twin.store.epoch - 1
         return MemoryStore(self._disk, clock.now, self._twin.store.ids.id_of)
+
+    async def close(self) -> None:
+        """Nothing is held."""
 
     def crash(self) -> None:
         """Nothing is held by the store."""
@@ -82,10 +105,17 @@ class SqliteHome:
         self._path = folder / "0" / "queue.db"
         self.store: SqliteStore
 
-    def open(self, clock: ManualClock) -> Store:
+    async def open(self, clock: ManualClock) -> Store:
         """A store on the file."""
         self.store = SqliteStore.open(self._path, clock.now)
         return self.store
+
+    async def close(self) -> None:
+        """The folder is its owner's."""
+
+    def next_number(self) -> int:
+        """The number behind the last one."""
+        return self.store._next_seq
 
     def crash(self) -> None:
         """The files as they stand at this moment; a clean close would write the log back."""

@@ -100,6 +100,7 @@ class MemoryTurn:
     """One transaction: `rows` and `gone` are what it wrote and has not committed."""
 
     def __init__(self, store: MemoryStore) -> None:
+        self.missed: list[str] = []
         self._disk = store.disk
         self._clock = store.clock
         self._id_of = store.id_of
@@ -118,9 +119,16 @@ class MemoryTurn:
         return self._clock()
 
     async def pick(
-        self, after: Position, limit: int, skip: Collection[int], narrowing: Narrowing | None = None
+        self,
+        after: Position,
+        limit: int,
+        skip: Collection[int],
+        narrowing: Narrowing | None = None,
+        *,
+        taking: bool = False,
     ) -> list[Candidate]:
         """The next ready items."""
+        del taking  # There is nobody else.
         ready = [item for item in self._all() if item.ready and item.position > after and item.seq not in skip]
         if narrowing:
             column = slice(narrowing.column - 1, narrowing.column)

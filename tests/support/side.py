@@ -99,7 +99,7 @@ class Side:
         self.lost = False
         self.faults.at_commit.clear()
         self.sockets.clear()
-        self._store = FaultyStore(self._home.open(self.clock), self.faults)
+        self._store = FaultyStore(await self._home.open(self.clock), self.faults)
         self.engine = Engine(
             self.queue, self._store, self.clock, resume_grace=GRACE, ping_timeout=0, on_lost=self._on_lost
         )
@@ -134,7 +134,7 @@ class Side:
 
     async def break_off_indexing(self) -> None:
         """A start that is killed before it has indexed what the queue's `match` names."""
-        self._store = FaultyStore(self._home.open(self.clock), self.faults)
+        self._store = FaultyStore(await self._home.open(self.clock), self.faults)
         self._home.break_off_indexing(self.queue.match)
         await self.crash()
 

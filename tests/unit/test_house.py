@@ -100,6 +100,7 @@ def test_a_wheel_holds_what_the_checkout_holds(tmp_path: Path) -> None:
         "schemas/leaseway_schemas",
         "clients/python/leaseway",
         "clients/javascript/leaseway_javascript",
+        "clients/notify/leaseway_notify",
     ]
     wanted = {
         str(path.relative_to((ROOT / package).parent))

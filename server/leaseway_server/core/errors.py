@@ -18,6 +18,8 @@
     └── StoreError
         ├── StoreRefused    the store cannot be opened, and why
         ├── StoreFull       no space; the turn was rolled back, the next one may succeed
+        ├── StoreBusy       another server was in the way; nothing was done, the same turn may be run again at once
+        ├── StoreAway       the database cannot be reached; nothing was done, or it is unknown whether all of it was
         └── StoreLost       an I/O error: what was committed is unknown until the file is read again
 
 `code` is part of the protocol (PROTOCOL.md §4, §5), the text is not. `status` is the HTTP status, `close` the WebSocket
@@ -172,6 +174,19 @@ class StoreRefused(StoreError):
 
 class StoreFull(StoreError):
     """No space is left. Nothing of the turn was kept; a later turn may succeed."""
+
+
+class StoreBusy(StoreError):
+    """Another server was in the way: a deadlock, or a lock that was held too long. Nothing of the turn was done."""
+
+
+class StoreAway(StoreError):
+    """The database cannot be reached. Nothing of the turn was done; but where `unknown`, all of it may have been: the
+    answer to COMMIT is missing, and `Store.committed` tells once the database is back."""
+
+    def __init__(self, message: str, *, unknown: bool = False) -> None:
+        super().__init__(message)
+        self.unknown = unknown
 
 
 class StoreLost(StoreError):

@@ -60,6 +60,7 @@ class HandOut:
         await self._look(ready)
         if news := self._still(news):
             self._dispatch.stays_ready(news[0].position)
+        self._dispatch.owe(self._turn.missed)  # It may be ready yet, once who has it at the moment is done.
         for ask in self._dispatch.unanswered():
             self.end(ask)
 
@@ -115,7 +116,8 @@ class HandOut:
         while budget > 0 and lane.searching:
             skip = {item.seq for item in self._rows.all()}
             most = max(1, min(budget // _price(lane.criteria), step))
-            found = await self._turn.pick(lane.cursor, most, skip, narrowing)
+            taking = lane.criteria.matches_everything
+            found = await self._turn.pick(lane.cursor, most, skip, narrowing, taking=taking)
             step *= 2
             last = found[-1].position if found else END
             among, last = await self._among(ready, lane.cursor, last, most)
@@ -160,7 +162,7 @@ class HandOut:
         items = {each.seq: each for each in chosen if isinstance(each, Item)}
         if picked := [each for each in chosen if isinstance(each, Candidate)]:
             items |= await self._turn.take(picked)
-        return [items[each.seq] for each in chosen]
+        return [items[each.seq] for each in chosen if each.seq in items]
 
     def _meets(self, lane: Lane, each: Item | Candidate) -> bool:
         criteria = lane.criteria

@@ -28,19 +28,29 @@ class Turn(Protocol):
         """The turn's time, ms since the epoch, read once all rows are locked."""
         ...
 
+    missed: list[str]
+    """The ids of what `take` was to give and did not: another server has it, or just looks at it."""
+
     async def pick(
-        self, after: Position, limit: int, skip: Collection[int], narrowing: Narrowing | None = None
+        self,
+        after: Position,
+        limit: int,
+        skip: Collection[int],
+        narrowing: Narrowing | None = None,
+        *,
+        taking: bool = False,
     ) -> list[Candidate]:
         """The next ready items in the order of claims; `skip` are row numbers to leave out.
 
-        With a `narrowing` only those that have one of its texts.
+        With a `narrowing` only those that have one of its texts. Where all are for `taking`, what another server has
+        locked is left out, and nobody else gets the others.
 
         They may be fewer than `limit` where their bodies are large; none at all means that there are no more.
         """
         ...
 
     async def take(self, candidates: Collection[Candidate]) -> dict[int, Item]:
-        """The items that the turn picked, locked, with `body`; by row number."""
+        """The items that the turn picked, locked, with `body`; by row number; `missed` tells the others."""
         ...
 
     async def come_due(self, now: int, limit: int) -> list[Item]:

@@ -4,13 +4,15 @@ import re
 from importlib.resources import files
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
 
 def load_queries(package: str, name: str) -> dict[str, str]:
-    """The statements of a file of `package`, by name."""
+    """The statements of a file of `package`, by name, without what is said about them."""
     text = files(package).joinpath(name).read_text(encoding="utf-8")
     parts = _NAME.split(text)
-    return {parts[at]: parts[at + 1].strip().rstrip(";") for at in range(1, len(parts), 2)}
+    texts = {parts[at]: _COMMENT.sub("", parts[at + 1]) for at in range(1, len(parts), 2)}
+    return {name: statement.strip().rstrip(";") for name, statement in texts.items()}
 
 
 def load_migrations(package: str) -> list[tuple[int, str]]:

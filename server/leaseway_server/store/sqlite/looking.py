@@ -17,14 +17,10 @@ import orjson
 from leaseway_server.core.ids import IdPermutation
 from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.model import Position
-from leaseway_server.store.sqlite.turn import SQL, item_of
+from leaseway_server.store import bounds
+from leaseway_server.store.columns import TROUBLE, item_of
+from leaseway_server.store.sqlite.turn import SQL
 
-LOOKED_AT: Final = 20_000
-"""A page ends after so many rows, however few of them belonged to it."""
-PAGE_CHARACTERS: Final = 4 * 1024 * 1024
-"""A page ends with the item that makes it so long."""
-_TROUBLE: Final = frozenset({"failed", "dead", "cancelled", "expired"})
-"""What has an index by status: the ends that a person looks for."""
 _NEWEST: Final = 2**63 - 1
 
 
@@ -59,7 +55,7 @@ class SqliteLooking:
                 item.result = self._connection.execute(SQL["one_result"], (item.seq,)).fetchone()[0]
             items.append(item)
             size += len(item.result) + len(item.progress) + len(item.error) + len(item.meta)
-            if len(items) == limit or size > PAGE_CHARACTERS:
+            if len(items) == limit or size > bounds.PAGE_CHARACTERS:
                 return Page(items, item.id)
         return Page(items, self._ids.id_of(floor) if floor else "")
 
@@ -99,7 +95,7 @@ class SqliteLooking:
     def _floor(self, source: tuple[str, str], before: int) -> int:
         """The last row to be looked at; 0 where that is the very last."""
         name, value = source
-        arguments = {"source": value, "before": before, "looked_at": LOOKED_AT - 1}
+        arguments = {"source": value, "before": before, "looked_at": bounds.LOOKED_AT - 1}
         row = self._connection.execute(SQL[f"floor_{name}"], arguments).fetchone()
         return int(row[0]) if row else 0
 
@@ -117,6 +113,6 @@ def _sources(wanted: Filter) -> list[tuple[str, str]]:
     """The indexes to go through, each with what it is asked for: together they hold every item that is wanted."""
     if wanted.key:
         return [("key", key) for key in sorted(wanted.key)]
-    if wanted.statuses() <= _TROUBLE:
+    if wanted.statuses() <= TROUBLE:
         return [("trouble", status) for status in sorted(wanted.statuses())]
     return [("all", "")]

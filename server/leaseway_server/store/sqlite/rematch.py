@@ -12,11 +12,9 @@ import orjson
 
 from leaseway_server.core.jsontext import parse
 from leaseway_server.core.match import MOST_MATCHES, Match, texts_of
+from leaseway_server.store import bounds
 from leaseway_server.store.sqlite.turn import SQL
 
-ROWS: Final = 2_000
-CHARACTERS: Final = 4 * 1024 * 1024
-"""A slice ends after so many rows, or with the body that makes it so long."""
 _UNDER_WAY: Final = "null"
 
 
@@ -43,10 +41,10 @@ def rematch(connection: sqlite3.Connection, match: Match) -> Iterator[int]:
 def _slice(connection: sqlite3.Connection, after: int) -> list[tuple[int, str]]:
     rows: list[tuple[int, str]] = []
     size = 0
-    for seq, body in connection.execute(SQL["to_match"], (after, ROWS)):
+    for seq, body in connection.execute(SQL["to_match"], (after, bounds.REMATCH_ROWS)):
         rows.append((seq, body))
         size += len(body)
-        if size > CHARACTERS:
+        if size > bounds.REMATCH_CHARACTERS:
             break
     return rows
 

@@ -19,10 +19,11 @@ from leaseway_server.core.ids import KEY_BYTES, IdPermutation
 from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.match import Match
 from leaseway_server.core.model import Item, Position, Status
+from leaseway_server.store.columns import item_of
 from leaseway_server.store.sqlite.files import FileLock, connect, keep_private, make_folder, refusals
 from leaseway_server.store.sqlite.looking import SqliteLooking
 from leaseway_server.store.sqlite.rematch import matched, rematch
-from leaseway_server.store.sqlite.turn import SQL, SqliteTurn, item_of
+from leaseway_server.store.sqlite.turn import SQL, SqliteTurn
 from leaseway_server.store.sqlite.wal import check_after_kill
 
 Found = TypeVar("Found")

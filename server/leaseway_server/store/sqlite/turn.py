@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from functools import lru_cache
 from heapq import merge
 from itertools import compress
-from operator import attrgetter, ne
+from operator import ne
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -16,53 +16,18 @@ from leaseway_server.core.keys import Key
 from leaseway_server.core.match import Narrowing
 from leaseway_server.core.model import START, Candidate, Item, Position, Status
 from leaseway_server.core.retention import Outstayed
+from leaseway_server.store import bounds
+from leaseway_server.store.columns import (
+    COLUMNS,
+    attempt_values_of,
+    item_of,
+    values_of,
+)
 from leaseway_server.store.queries import load_queries
 from leaseway_server.store.sqlite.files import PACKAGE
 
 Row: TypeAlias = tuple[Any, ...]
 """As SQLite gives it; the statement says what is in it."""
-COLUMNS: Final = (
-    "seq",
-    "status",
-    "ready",
-    "rank",
-    "due_at",
-    "posted_by",
-    "posted_at",
-    "updated_at",
-    "started_at",
-    "finished_at",
-    "fetched_at",
-    "expires_at",
-    "lease_until",
-    "progress_at",
-    "attempts",
-    "attempts_base",
-    "failures",
-    "losses",
-    "max_attempts",
-    "rev",
-    "ending",
-    "holder",
-    "lease_user",
-    "worker",
-    "meta",
-    "progress",
-    "error",
-    "key",
-    "held",
-)
-PICK_CHARACTERS: Final = 128 * 1024
-"""A pick ends with the body that makes it so long: to read and parse many large items would hold up others."""
-REMOVE_CHARACTERS: Final = 1024 * 1024
-"""So much of bodies and results goes in one turn, or one item: freeing it takes time by the page."""
-ATTEMPT_CHARACTERS: Final = 1024 * 1024
-"""So much of an item's attempts is read: each may have an error of 32 KiB."""
-ATTEMPT_BESIDE: Final = 150
-"""What an attempt counts as beside its error and its worker's name: there may be very many that have neither."""
-
-_values = attrgetter(*COLUMNS)
-_attempt_values = attrgetter("attempts", "worker", "started_at", "ended_at", "ending", "error")
 
 
 def _queries() -> dict[str, str]:
@@ -78,11 +43,6 @@ def _queries() -> dict[str, str]:
 SQL: Final = _queries()
 
 
-def item_of(ids: IdPermutation, row: Sequence[object]) -> Item:
-    """A row of `COLUMNS` (and perhaps `body`) as an item."""
-    return Item(ids.id_of(row[0]), *row)  # type: ignore[arg-type]
-
-
 class SqliteTurn:
     """One transaction; see `base.Turn`."""
 
@@ -94,6 +54,7 @@ class SqliteTurn:
         reserve: Callable[[int], range],
         commit: Callable[[], Awaitable[None]],
     ) -> None:
+        self.missed: list[str] = []
         self._execute = connection.execute
         self._executemany = connection.executemany
         self._ids = ids
@@ -112,9 +73,16 @@ class SqliteTurn:
         return self._clock()
 
     async def pick(
-        self, after: Position, limit: int, skip: Collection[int], narrowing: Narrowing | None = None
+        self,
+        after: Position,
+        limit: int,
+        skip: Collection[int],
+        narrowing: Narrowing | None = None,
+        *,
+        taking: bool = False,
     ) -> list[Candidate]:
         """The next ready items."""
+        del taking  # There is nobody else.
         picked: list[Candidate] = []
         size = 0
         skipped = _numbers(skip)
@@ -122,7 +90,7 @@ class SqliteTurn:
         for candidate in map(Candidate._make, behind):
             picked.append(candidate)
             size += len(candidate.body)
-            if len(picked) == limit or size > PICK_CHARACTERS:
+            if len(picked) == limit or size > bounds.PICK_CHARACTERS:
                 break
         return picked
 
@@ -190,7 +158,7 @@ class SqliteTurn:
     async def insert(self, items: Sequence[Item]) -> None:
         """New items."""
         for indexed in {len(item.match) for item in items}:
-            alike = [(*_values(item), *item.match) for item in items if len(item.match) == indexed]
+            alike = [(*values_of(item), *item.match) for item in items if len(item.match) == indexed]
             self._executemany(_insert(indexed), alike)
         self._executemany(SQL["insert_body"], [(item.seq, item.body) for item in items])
         self._save_results([item for item in items if item.status == "finished"])
@@ -199,8 +167,8 @@ class SqliteTurn:
         """Changed items: of each only the columns that differ, so that no index is written for nothing."""
         alike: dict[tuple[bool, ...], list[list[object]]] = {}
         for before, after in changes:
-            values = _values(after)
-            differs = tuple(map(ne, _values(before), values))
+            values = values_of(after)
+            differs = tuple(map(ne, values_of(before), values))
             alike.setdefault(differs, []).append([*compress(values, differs), after.seq])
         for differs, rows in alike.items():
             if any(differs):
@@ -221,14 +189,14 @@ class SqliteTurn:
         for *row, characters in self._execute(query, (which.status, which.until, limit)):
             found.append(self._item(row))
             size += characters
-            if size > REMOVE_CHARACTERS:
+            if size > bounds.REMOVE_CHARACTERS:
                 break
         return found
 
     async def save_attempts(self, attempts: Mapping[tuple[int, int], Attempt | None]) -> None:
         """Attempts that ended, or proved not to have."""
         self._executemany(SQL["forget_attempt"], [key for key, attempt in attempts.items() if attempt is None])
-        rows = [(seq, *_attempt_values(attempt)) for (seq, _), attempt in attempts.items() if attempt]
+        rows = [(seq, *attempt_values_of(attempt)) for (seq, _), attempt in attempts.items() if attempt]
         self._executemany(SQL["save_attempt"], rows)
 
     async def read_attempts(self, items: Collection[Item]) -> dict[str, list[Attempt]]:
@@ -237,10 +205,10 @@ class SqliteTurn:
 
     def _attempts(self, item: Item) -> Iterator[Attempt]:
         """The newest first, as far as there is room."""
-        room = ATTEMPT_CHARACTERS
+        room = bounds.ATTEMPT_CHARACTERS
         for row in self._execute(SQL["attempts"], (item.seq,)):
             attempt = Attempt(*row)
-            room -= ATTEMPT_BESIDE + len(attempt.error) + len(attempt.worker)
+            room -= bounds.ATTEMPT_BESIDE + len(attempt.error) + len(attempt.worker)
             if room < 0:
                 return
             yield attempt

@@ -1,0 +1,97 @@
+"""What texts of an event, a profile and a request may be. Pure; each check raises `Refused` with the path it was given."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import orjson
+
+from leaseway_notify.errors import Refused
+
+Json: TypeAlias = Any
+"""What JSON can say."""
+
+MOST_PAYLOAD: Final = 65_536
+"""Bytes of a payload as JSON, unless the settings say otherwise."""
+_TYPE: Final = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_LONE: Final = re.compile(r"[\ud800-\udfff]")
+
+
+def check_text(path: str, text: object, most: int, *, least: int = 0, lines: bool = False) -> None:
+    """A text of `least` to `most` characters; controls only as tabs and ends of lines, and only where `lines`."""
+    if not isinstance(text, str):
+        raise Refused(path, f"expected a text, found {type(text).__name__}")
+    if not least <= len(text) <= most:
+        raise Refused(path, f"expected {least} to {most} characters, found {len(text)}")
+    if _LONE.search(text):
+        raise Refused(path, "half of a surrogate pair is no character")
+    if _CONTROL.search(re.sub(r"[\t\r\n]", "", text) if lines else text):
+        raise Refused(path, "expected no control characters")
+
+
+def check_name(path: str, text: object, *, optional: bool = False) -> None:
+    """A recipient, an actor or a context: 1 to 200 characters on one line; none where it is optional."""
+    check_text(path, text, 200, least=0 if optional else 1)
+
+
+def check_type(path: str, text: object) -> None:
+    """The name of a type of event."""
+    if not isinstance(text, str) or not _TYPE.fullmatch(text):
+        raise Refused(path, "expected a name such as mention: a-z, then a-z, 0-9, _, . and -, at most 63")
+
+
+def check_id(path: str, text: object) -> None:
+    """An id that a caller may choose."""
+    if not isinstance(text, str) or not _ID.fullmatch(text):
+        raise Refused(path, "expected 1 to 64 of A-Z, a-z, 0-9, _ and -")
+
+
+def check_time(path: str, at: object) -> None:
+    """A time in ms since the epoch."""
+    if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at < 2**53:
+        raise Refused(path, "expected a time in ms since the epoch")
+
+
+def check_link(path: str, text: object) -> None:
+    """Where a click leads: an http or https URL, or a path on the application's own site."""
+    check_text(path, text, 2_000, least=1)
+    assert isinstance(text, str)
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = None
+    own = text.startswith("/") and not text.startswith(("//", "/\\"))
+    if parts is None or not (own or (parts.scheme in ("http", "https") and parts.netloc)) or " " in text:
+        raise Refused(path, "expected an http or https URL, or a path that begins with one slash")
+
+
+def check_payload(path: str, payload: object, most_bytes: int = MOST_PAYLOAD) -> bytes:
+    """An object as JSON can say it. Gives its JSON."""
+    if not isinstance(payload, Mapping):
+        raise Refused(path, f"expected an object, found {type(payload).__name__}")
+    try:
+        _check_numbers(path, payload)
+        data = orjson.dumps(dict(payload))
+    except (orjson.JSONEncodeError, RecursionError) as error:
+        raise Refused(path, f"cannot be written as JSON: {error}") from None
+    if len(data) > most_bytes:
+        raise Refused(
+            path, f"has {len(data)} bytes as JSON, and at most {most_bytes} are taken; send a reference to it"
+        )
+    return data
+
+
+def _check_numbers(path: str, value: object) -> None:
+    """orjson writes NaN and the infinities as null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Refused(path, "a number is not finite")
+    if isinstance(value, Mapping):
+        for member in value.values():
+            _check_numbers(path, member)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            _check_numbers(path, member)

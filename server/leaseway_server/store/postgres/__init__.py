@@ -1,0 +1,1 @@
+"""The PostgreSQL store. Needs asyncpg, which the extra `postgres` installs."""

@@ -1,0 +1,150 @@
+"""One database of PostgreSQL: opened, checked and brought up to date; it gives connections, and knows no item.
+
+Whatever hinders that at the start comes out as `StoreRefused`, which says what, where, and what to do; never with the
+password. Later faults are those of `faults.py`.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, Self, TypeAlias
+
+import asyncpg
+
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreRefused
+from leaseway_server.store.postgres.address import Address
+from leaseway_server.store.postgres.faults import postgres_errors, said_by
+from leaseway_server.store.postgres.schema import OLDEST, check_server, migrate
+
+Connection: TypeAlias = asyncpg.Connection
+
+CONNECT_SECONDS: Final = 5.0
+"""So long a connection may take to be made."""
+ANSWER_SECONDS: Final = 30.0
+"""An answer that takes longer than this does not come: the connection is taken for dead."""
+POOL: Final = 4
+"""So many connections at most for what runs beside the turns: lists, tokens, the heartbeat."""
+_SETTINGS: Final = {
+    "lock_timeout": "5s",  # Then the turn is run again.
+    "idle_in_transaction_session_timeout": "10s",  # What a server holds that stands still, others wait for.
+    # Each statement has its index, also while a table is small: a plan that was made then outlives that.
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",  # To compile a statement takes longer than to run any of ours.
+}
+"""What holds in all transactions: set once for a session of ours, or else in each of them."""
+
+
+class Database:
+    """A database with Leaseway's tables. Use `open`, then `close` or `async with`.
+
+    `pooled`: something stands between, such as PgBouncer in transaction mode, so that a session is only ours for the
+    time of a transaction: no statement stays prepared, and LISTEN hears nothing.
+    """
+
+    def __init__(self, address: Address, *, pooled: bool) -> None:
+        self.address: Final = address
+        self.pooled: Final = pooled
+        self._settings: Final = _settings(pooled=pooled)
+        self._pool = asyncpg.create_pool(address.url, min_size=0, max_size=POOL, init=_prepare, **self._settings)
+
+    @classmethod
+    async def open(cls, url: str, *, oldest: int = OLDEST) -> Self:
+        """Connects, checks, and brings the tables to the newest version. Raises `StoreRefused`."""
+        address = Address(url)
+        try:
+            connection = await asyncpg.connect(url, **_settings(pooled=True))
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
+            raise _refusal(address.shown, error) from error
+        try:
+            with _refusals(address.shown), postgres_errors():
+                await check_server(connection, address.shown, oldest)
+                pooled = await connection.fetchval("SELECT pg_catalog.pg_backend_pid()") != connection.get_server_pid()
+                await migrate(connection, address.shown)
+        finally:
+            await connection.close()
+        database = cls(address, pooled=pooled)
+        with postgres_errors():
+            await database._pool
+        return database
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Lets go of the connections, whatever they are at."""
+        self._pool.terminate()
+
+    async def connect(self) -> Connection:
+        """A connection of one's own, to be closed by who asked. Raises `StoreAway`."""
+        with postgres_errors():
+            connection: Connection = await asyncpg.connect(self.address.url, **self._settings)
+            await _prepare(connection)
+        return connection
+
+    @asynccontextmanager
+    async def transaction(self, *, readonly: bool = False) -> AsyncIterator[Connection]:
+        """A connection of the pool, within a transaction that is committed at the end, unless that is an exception.
+
+        Raises as the turns do: `StoreFull`, `StoreBusy`, `StoreAway`.
+        """
+        with postgres_errors():
+            async with (
+                self._pool.acquire(timeout=ANSWER_SECONDS) as connection,
+                connection.transaction(isolation="read_committed", readonly=readonly),
+            ):
+                if self.pooled:
+                    await connection.execute(_settle(_SETTINGS))
+                yield connection  # type: ignore[misc]  # The pool's proxy of one.
+
+    def settle(self, begin: str) -> str:
+        """The statement that begins a transaction, with the settings that its session may not have."""
+        return f"{begin};" + _settle(_SETTINGS if self.pooled else {})
+
+
+def _settings(*, pooled: bool) -> dict[str, Any]:
+    shared: dict[str, Any] = {"timeout": CONNECT_SECONDS, "command_timeout": ANSWER_SECONDS}
+    return shared | ({"statement_cache_size": 0} if pooled else {"server_settings": _SETTINGS})
+
+
+def _settle(settings: dict[str, str]) -> str:
+    return "".join(f" SET LOCAL {name} = '{value}';" for name, value in settings.items())
+
+
+async def _prepare(connection: Connection) -> None:
+    """What is bytea in our tables is text in UTF-8."""
+    await connection.set_type_codec(
+        "bytea", schema="pg_catalog", encoder=str.encode, decoder=bytes.decode, format="binary"
+    )
+
+
+@contextmanager
+def _refusals(where: str) -> Iterator[None]:
+    """Names the database in what went wrong while it was opened."""
+    try:
+        yield
+    except (StoreFull, StoreBusy, StoreAway) as error:
+        raise StoreRefused(f"the database {where} cannot be used: {error}") from error
+
+
+def _refusal(where: str, error: Exception) -> StoreRefused:
+    """Why there is no connection, and what to do."""
+    return StoreRefused(f"the database {where} cannot be reached: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case asyncpg.InvalidPasswordError():
+            return f"{said_by(error)} (it is given in the URL, or by PGPASSWORD or ~/.pgpass)"
+        case asyncpg.InvalidCatalogNameError():
+            return f"{said_by(error)}; make it with CREATE DATABASE … ENCODING 'UTF8'"
+        case asyncpg.TooManyConnectionsError():
+            return f"{said_by(error)}; raise max_connections there, or put PgBouncer in between"
+        case TimeoutError():
+            return f"no answer within {CONNECT_SECONDS:g} s"
+        case asyncpg.PostgresError() | OSError():
+            return said_by(error)
+    return "its URL holds an option that cannot be used"  # The driver's text may show the URL.

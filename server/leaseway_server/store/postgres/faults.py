@@ -1,0 +1,84 @@
+"""What goes wrong at a PostgreSQL, as our errors: the only place that knows its codes (SQLSTATE).
+
+What the data of a turn is to blame for passes as it is.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import asyncpg
+
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreError, StoreFull
+
+_FULL: Final = frozenset(
+    {
+        "53100",  # disk full
+        "53200",  # out of memory
+        "53400",  # configuration limit exceeded
+        "25006",  # read-only transaction: a standby, or a database that was set so
+        "42501",  # rights that were taken away meanwhile
+        "58030",  # an I/O error of one statement; one of the log ends the database instead
+    }
+)
+_BUSY: Final = frozenset(
+    {
+        "40001",  # serialization failure
+        "40P01",  # deadlock
+        "55P03",  # a lock was not had in time
+        "57014",  # canceled, as by a statement_timeout
+    }
+)
+_AWAY: Final = frozenset(
+    {
+        "57P01",  # shut down by an administrator
+        "57P02",  # it crashed
+        "57P03",  # it is starting
+        "57P04",  # the database was dropped
+        "57P05",  # idle for too long
+        "25P03",  # the same within a transaction: this process stood still
+        "25P04",  # the transaction took too long
+        "53300",  # too many connections
+        "3D000",  # there is no such database
+    }
+)
+_AWAY_CLASSES: Final = frozenset({"08", "28"})
+"""Faults of the connection, and of who may connect."""
+
+
+@contextmanager
+def postgres_errors() -> Iterator[None]:
+    """Turns what is not the data's fault into `StoreFull`, `StoreBusy` or `StoreAway`."""
+    try:
+        yield
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+        ours = translated(_first(error))
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _first(error: Exception) -> Exception:
+    """What broke the connection, where this is only that a broken one cannot end its transaction."""
+    before = error.__context__
+    return before if isinstance(error, asyncpg.InterfaceError) and isinstance(before, asyncpg.PostgresError) else error
+
+
+def translated(error: Exception) -> StoreError | None:
+    """The error of ours that says this; None where the data is at fault."""
+    text = said_by(error)
+    if isinstance(error, asyncpg.InterfaceError):
+        return StoreAway(text) if "closed" in text else None  # Else it is about arguments that do not fit.
+    if not isinstance(error, asyncpg.PostgresError):
+        return StoreAway(text)
+    code = error.sqlstate or ""
+    if code in _FULL:
+        return StoreFull(text)
+    if code in _BUSY:
+        return StoreBusy(text)
+    return StoreAway(text) if code in _AWAY or code[:2] in _AWAY_CLASSES else None
+
+
+def said_by(error: Exception) -> str:
+    """What it says in one line: what stands behind that may be data."""
+    return (str(error.args[0]) if error.args and isinstance(error.args[0], str) else str(error)) or type(error).__name__

@@ -1,0 +1,160 @@
+"""The PostgreSQL store of one queue: one connection for its turns, the database's pool for what runs beside them.
+
+Any number of servers have the same queue open. It decides nothing about items: what is picked, changed and saved is
+the turn's. A connection that broke is made anew by the next turn.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Self
+
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreLost
+from leaseway_server.core.ids import KEY_BYTES, IdPermutation
+from leaseway_server.core.listing import Filter, Page
+from leaseway_server.core.match import Match
+from leaseway_server.core.model import HTTP, Item, Position, Status
+from leaseway_server.store.columns import item_of
+from leaseway_server.store.postgres.database import CONNECT_SECONDS, Connection, Database
+from leaseway_server.store.postgres.faults import postgres_errors
+from leaseway_server.store.postgres.looking import PostgresLooking
+from leaseway_server.store.postgres.rematch import matched, rematch
+from leaseway_server.store.postgres.servers import GONE_MS
+from leaseway_server.store.postgres.statements import SQL
+from leaseway_server.store.postgres.turn import STATUSES, Marks, PostgresTurn
+
+CHANGES_MS: Final = 60_000
+"""So long a turn's changes may be read by other servers; whoever comes later compares what it watches."""
+FORGET_TURNS: Final = 500
+"""After so many turns those that are older than that are removed."""
+
+
+def _same(now: int) -> int:
+    return now
+
+
+class PostgresStore:
+    """The items of one queue. Use `open`; `epoch` is this server's number, see `servers.enter`.
+
+    `time_of` may make another time of the database's, ms since the epoch.
+    """
+
+    def __init__(
+        self, database: Database, epoch: int, queue: int, id_key: bytes, time_of: Callable[[int], int] = _same
+    ) -> None:
+        self.epoch = epoch
+        self.queue: Final = queue
+        """The queue's number in the database."""
+        self.marks: Final = Marks(epoch)
+        self.ids: Final = IdPermutation(id_key)
+        self._database = database
+        self._time_of = time_of
+        self._connection: Connection | None = None
+        self._looking = PostgresLooking(database, queue, self.ids)
+        self._forget_at = FORGET_TURNS
+
+    @classmethod
+    async def open(cls, database: Database, name: str, epoch: int, time_of: Callable[[int], int] = _same) -> Self:
+        """Opens the queue of this name, or makes it. Raises as `Database.transaction` does."""
+        async with database.transaction() as connection:
+            await connection.execute(SQL["new_queue"], name, secrets.token_hex(KEY_BYTES))
+            [(queue, id_key)] = await connection.fetch(SQL["queue"], name)
+            await connection.execute(SQL["new_share"], queue, epoch)
+        return cls(database, epoch, queue, bytes.fromhex(id_key), time_of)
+
+    @asynccontextmanager
+    async def turn(self, *, durable: bool) -> AsyncIterator[PostgresTurn]:
+        """A transaction; see `base.Store.turn`. Raises `StoreAway`, `StoreBusy`, `StoreFull`."""
+        async with self._transaction("begin" if durable else "begin_light") as connection:
+            yield PostgresTurn(connection, self.queue, self.ids, self.marks, self._time_of)
+
+    @asynccontextmanager
+    async def _transaction(self, begin: str) -> AsyncIterator[Connection]:
+        with postgres_errors():
+            connection = await self._connected()
+            try:
+                await connection.execute(self._database.settle(SQL[begin]))
+                yield connection
+            finally:
+                await _roll_back(connection)
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._database.connect()
+        return self._connection
+
+    async def committed(self) -> bool:
+        """Whether the turn was committed that ended in a `StoreAway` which left it unknown: its number tells.
+
+        Raises `StoreAway` while that cannot be told yet, `StoreLost` where it never can.
+        """
+        try:
+            async with self._transaction("begin") as connection:
+                rows = await connection.fetch(SQL["marked"], self.queue, self.marks.server)
+        except StoreBusy as busy:  # The transaction is not over.
+            raise StoreAway(str(busy), unknown=True) from busy
+        if not rows:
+            raise StoreLost("the database has forgotten this server, and what became of its last turn")
+        before, self.marks.turn = self.marks.turn, rows[0]["turn"]
+        return self.marks.turn > before
+
+    def check(self) -> None:
+        """Nobody replaces a database while it is served."""
+
+    async def maintain(self) -> None:
+        """Removes what no other server needs to read any more."""
+        if self.marks.turn < self._forget_at:
+            return
+        self._forget_at = self.marks.turn + FORGET_TURNS
+        async with self._database.transaction() as connection:
+            await connection.execute(SQL["forget_changes"], self.queue, self.epoch, CHANGES_MS)
+
+    async def counts(self) -> dict[Status, int]:
+        """How many items there are of each status, over all servers."""
+        async with self._database.transaction(readonly=True) as connection:
+            [numbers] = await connection.fetch(SQL["counts"], self.queue)
+        return dict(zip(STATUSES, numbers, strict=True))
+
+    async def paused(self) -> bool:
+        """Whether the queue is paused."""
+        async with self._database.transaction(readonly=True) as connection:
+            [(_, paused)] = await connection.fetch(SQL["time"], self.queue)
+        return bool(paused)
+
+    async def leases(self) -> list[Item]:
+        """All items that are `processing`, but for those of other servers that live."""
+        async with self._database.transaction(readonly=True) as connection:
+            rows = await connection.fetch(SQL["leases"], self.queue, self.epoch, HTTP, GONE_MS)
+        return [item_of(self.ids, row) for row in rows]
+
+    async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:
+        """A part of a list, read beside the turns; see `base.Store.page`."""
+        return await self._looking.page(wanted, cursor, limit, now, results=results)
+
+    async def ahead(self, position: Position, most: int) -> int:
+        """How many ready items stand before a position; see `base.Store.ahead`."""
+        return await self._looking.ahead(position, most)
+
+    async def matched(self) -> Match | None:
+        """What the columns of `match` are computed for: from now on this server uses them so."""
+        async with self._database.transaction() as connection:
+            return await matched(connection, self.queue, self.epoch)
+
+    async def rematch(self, match: Match) -> int:
+        """Computes them anew. Raises `StoreRefused` while another server uses others."""
+        return await rematch(self._database, self.queue, self.epoch, match)
+
+    async def close(self) -> None:
+        """Lets go of the connection."""
+        if self._connection is not None:
+            self._connection.terminate()
+
+
+async def _roll_back(connection: Connection) -> None:
+    """Ends what was not committed; where that cannot be, the connection, and with it the transaction."""
+    if connection.is_closed() or not connection.is_in_transaction():
+        return
+    try:
+        await connection.execute("ROLLBACK", timeout=CONNECT_SECONDS)
+    except Exception:  # noqa: BLE001  Whatever it was, nothing of the turn is kept.
+        connection.terminate()
