@@ -1,20 +1,17 @@
-"""What texts of an event, a profile and a request may be. Pure; each check raises `Refused` with the path it was given."""
+"""What the members of events and profiles may be. Pure; each check raises `Refused` with the path that it was given."""
 
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import orjson
 
 from leaseway_notify.errors import Refused
 
-Json: TypeAlias = Any
-"""What JSON can say."""
-
 MOST_PAYLOAD: Final = 65_536
-"""Bytes of a payload as JSON, unless the settings say otherwise."""
+"""Bytes of a payload as JSON."""
 _TYPE: Final = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -69,8 +66,8 @@ def check_link(path: str, text: object) -> None:
         raise Refused(path, "expected an http or https URL, or a path that begins with one slash")
 
 
-def check_payload(path: str, payload: object, most_bytes: int = MOST_PAYLOAD) -> bytes:
-    """An object as JSON can say it. Gives its JSON."""
+def plain_payload(path: str, payload: object) -> dict[str, Any]:
+    """A copy of an object, as JSON says it."""
     if not isinstance(payload, Mapping):
         raise Refused(path, f"expected an object, found {type(payload).__name__}")
     try:
@@ -78,11 +75,12 @@ def check_payload(path: str, payload: object, most_bytes: int = MOST_PAYLOAD) ->
         data = orjson.dumps(dict(payload))
     except (orjson.JSONEncodeError, RecursionError) as error:
         raise Refused(path, f"cannot be written as JSON: {error}") from None
-    if len(data) > most_bytes:
+    if len(data) > MOST_PAYLOAD:
         raise Refused(
-            path, f"has {len(data)} bytes as JSON, and at most {most_bytes} are taken; send a reference to it"
+            path, f"has {len(data):,} bytes as JSON, and at most {MOST_PAYLOAD:,} are taken; refer to it instead"
         )
-    return data
+    plain: dict[str, Any] = orjson.loads(data)
+    return plain
 
 
 def _check_numbers(path: str, value: object) -> None:

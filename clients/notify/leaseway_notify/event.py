@@ -1,4 +1,4 @@
-"""An event: something happened that one recipient may want to know. A value; checked when it is made, planned elsewhere."""
+"""An event: something happened that one recipient may want to know. A value, checked when it is made."""
 
 import secrets
 import time
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from leaseway_notify.checks import check_id, check_link, check_name, check_payload, check_text, check_type
+from leaseway_notify.checks import check_id, check_link, check_name, check_text, check_type, plain_payload
 from leaseway_notify.errors import Refused
 
 Priority: TypeAlias = Literal["low", "normal", "immediate"]
@@ -48,7 +48,7 @@ class Event:
         check_name("context", self.context, optional=True)
         check_text("title", self.title, MOST_TITLE, least=1)
         check_text("body", self.body, MOST_BODY, lines=True)
-        check_payload("payload", self.payload)
+        object.__setattr__(self, "payload", plain_payload("payload", self.payload))
         if "url" in self.payload:
             check_link("payload.url", self.payload["url"])
         if self.priority is not None and self.priority not in PRIORITIES:

@@ -1,4 +1,4 @@
-"""Policies: what becomes of an event of a type on one channel. Pure; `plan.py` asks them, `settings.py` may change them.
+"""Policies: what becomes of an event of a type on one channel. Pure; `plan.py` asks them.
 
 A policy is registered by its type, in code or in `notify.toml`. `TypePolicy` is what can be said there; a program may
 register whatever else has a `decide`.

@@ -101,6 +101,7 @@ class Profile:
         check_name("id", self.id)
         check_text("address", self.address, 254)
         check_text("name", self.name, 200)
+        check_text("zone", self.zone, 200, least=1)
         zone_of(self.zone)
         for context, until in self.working_on.items():
             check_name("working_on", context)

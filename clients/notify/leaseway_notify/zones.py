@@ -15,15 +15,14 @@ _OF_THE_MACHINE: Final = frozenset({"localtime", "posixrules"})
 def zone_of(name: str) -> ZoneInfo:
     """The zone of this name. Raises `Refused`."""
     try:
-        if isinstance(name, str) and name not in _OF_THE_MACHINE:
+        if name not in _OF_THE_MACHINE:
             return ZoneInfo(name)
     except (OSError, ValueError, KeyError):  # A folder, a path that leads out, no such zone.
         pass
-    near = get_close_matches(str(name), _names(), n=1, cutoff=0.7)
+    shown = name[:60]
+    near = get_close_matches(shown, _names(), n=1, cutoff=0.7)
     meant = f'; did you mean "{near[0]}"?' if near else ""
-    raise Refused(
-        "zone", f"there is no time zone {str(name)[:100]!r}; expected an IANA name such as Europe/Berlin{meant}"
-    )
+    raise Refused("zone", f"there is no time zone {shown!r}; expected an IANA name such as Europe/Berlin{meant}")
 
 
 @lru_cache(1)
