@@ -1,9 +1,10 @@
 """Who is notified, and what they want: values, checked when they are made. Quiet hours are computed in `quiet.py`."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from datetime import time
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from leaseway_notify.checks import check_link, check_name, check_text, check_time, check_type
 from leaseway_notify.errors import Refused
@@ -11,6 +12,9 @@ from leaseway_notify.zones import zone_of
 
 Channel: TypeAlias = Literal["in_app", "push", "email"]
 CHANNELS: tuple[Channel, ...] = get_args(Channel)
+MOST: Final = 1_000
+"""So many mutes at most."""
+_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,31 @@ class Preferences:
         for channel in self.disabled:
             check_channel("disabled", channel)
 
+    def as_json(self) -> dict[str, Any]:
+        """As JSON says it; what is not said is as it is by default."""
+        hours = self.quiet_hours
+        return {
+            "disabled": sorted(self.disabled),
+            "mutes": [asdict(mute) for mute in self.mutes],
+            "quietHours": hours and {"start": f"{hours.start:%H:%M}", "end": f"{hours.end:%H:%M}"},
+            "collaborating": self.collaborating,
+        }
+
+    @classmethod
+    def of(cls, said: object) -> "Preferences":
+        """What a JSON object says. Raises `Refused`."""
+        members = _members("", said, {"disabled", "mutes", "quietHours", "collaborating"})
+        hours = members.get("quietHours")
+        collaborating = members.get("collaborating", False)
+        if not isinstance(collaborating, bool):
+            raise Refused("collaborating", "expected true or false")
+        return cls(
+            disabled=frozenset(_list("disabled", members)),
+            mutes=tuple(_mute(mute) for mute in _list("mutes", members)),
+            quiet_hours=None if hours is None else _quiet_hours(hours),
+            collaborating=collaborating,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PushSubscription:
@@ -106,6 +135,38 @@ class Profile:
         for context, until in self.working_on.items():
             check_name("working_on", context)
             check_time(f"working_on.{context}", until)
+
+
+def time_of_day(path: str, said: object) -> time:
+    """A time such as 22:00. Raises `Refused`."""
+    if not isinstance(said, str) or not _TIME.fullmatch(said):
+        raise Refused(path, 'expected a time of the day such as "22:00"')
+    return time(int(said[:2]), int(said[3:]))
+
+
+def _quiet_hours(said: object) -> QuietHours:
+    members = _members("quietHours", said, {"start", "end"})
+    return QuietHours(*(time_of_day(f"quietHours.{name}", members.get(name)) for name in ("start", "end")))
+
+
+def _mute(said: object) -> Mute:
+    return Mute(**_members("mutes", said, {of.name for of in fields(Mute)}))
+
+
+def _members(path: str, said: object, known: Collection[str]) -> dict[str, Any]:
+    if not isinstance(said, dict):
+        raise Refused(path, "expected an object")
+    for name in said:
+        if name not in known:
+            raise Refused(f"{path}.{name}" if path else str(name), f"unknown; known here: {', '.join(sorted(known))}")
+    return said
+
+
+def _list(name: str, members: Mapping[str, Any]) -> list[Any]:
+    said = members.get(name, [])
+    if not isinstance(said, list) or len(said) > MOST:
+        raise Refused(name, f"expected a list of at most {MOST}")
+    return said
 
 
 def check_channel(path: str, channel: object) -> None:

@@ -44,6 +44,13 @@ class OutboxStore(Protocol):
     async def mark_posted(self, delivery_ids: Sequence[str], now: int) -> None:
         """They are in the queue."""
 
+    async def silent(self, before: int, limit: int) -> list[Delivery]:
+        """Those that should have been tried, and of which nothing was heard since then: neither from a worker, nor from
+        the queue (`mark_posted`)."""
+
+    async def give_up(self, delivery_id: str, error: str, before: int, now: int) -> bool:
+        """It is dead, since the queue has given it up. False where something was heard of it since `before`."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFilter:
@@ -55,26 +62,40 @@ class DeliveryFilter:
     notification_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A delivery that an attempt has begun, and those of its batch that it takes along, oldest first."""
+
+    sending: Sending
+    along: tuple[Sending, ...] = ()
+
+    @property
+    def led(self) -> bool:
+        """Whether another one takes it along, so that it was not begun itself."""
+        return self.sending.delivery.lead not in ("", self.sending.delivery.id)
+
+
 class DeliveryStore(Protocol):
     """What execution sees, and who looks at what became of deliveries."""
 
     async def delivery(self, delivery_id: str) -> Sending | None:
         """A delivery as it is by now."""
 
-    async def begin(self, delivery_id: str, fence: int, now: int) -> Sending | None:
-        """It is `processing` from now on, by the attempt with this number.
+    async def begin(self, delivery_id: str, fence: int, now: int) -> Begun | None:
+        """It is `processing` from now on, by the attempt with this number, and with it all of its batch that wait.
 
-        None, and nothing changes, where it has ended, or a later attempt has begun it. Where another leads it (`lead`),
-        it is given as it is, and is not begun.
+        None, and nothing changes, where it has ended, or a later attempt has begun it. Where another one of its batch
+        has begun and takes it along, it is given as it is (`Begun.led`), and nothing changes.
         """
 
-    async def take_along(self, delivery_id: str, now: int) -> list[Sending]:
-        """All that wait with its batch key and that nobody leads, led by it from now on; also those it led before."""
+    async def change(
+        self, delivery_id: str, fence: int, change: Change, now: int, only: Sequence[str] | None = None
+    ) -> bool:
+        """Brings it, and all that it takes along, to where the change says; `only` just these of them.
 
-    async def change(self, delivery_id: str, fence: int, change: Change, now: int) -> bool:
-        """Brings it, and all that it leads, to where the change says; they are led no more, unless it fails for a time.
-
-        False, and nothing changes, where its life does not allow that, or a later attempt has begun it.
+        It takes them along to its next attempt where it failed for a time (`Change.error` with an open status). Where
+        it is itself brought anywhere else, those that are left out wait again, each for itself. False, and nothing
+        changes, where its life does not allow that, or a later attempt has begun it.
         """
 
     async def cancel(self, delivery_id: str, now: int) -> bool:

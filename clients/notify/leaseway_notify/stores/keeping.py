@@ -1,0 +1,78 @@
+"""The store's verbs for caps, for links in messages, and for what is kept long enough."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Final
+
+from leaseway_notify.stores.base import Leftover, Token
+from leaseway_notify.stores.database import Database, Session
+from leaseway_notify.stores.rows import values_of
+
+HOUR: Final = 3_600_000
+"""ms."""
+_OF_NOTIFICATIONS: Final = frozenset[Leftover]({"dead", "settled", "inbox"})
+
+
+class Caps:
+    """`CapStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def take_place(self, key: str, hour: int, most: int, delivery_id: str) -> bool:
+        """Whether this delivery has one of the places of this hour."""
+        return await self._database.do(lambda session: _take_place(session, key, hour, most, delivery_id))
+
+
+class Tokens:
+    """`TokenStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add_tokens(self, tokens: Sequence[Token]) -> None:
+        """Keeps them; those that are there already stay."""
+        rows = [values_of(token) for token in sorted(tokens, key=lambda token: token.token)]
+        await self._database.do(lambda session: session.run_many("insert_token", rows))
+
+    async def use_token(self, token: str, now: int) -> Token | None:
+        """The token, once more used."""
+
+        async def work(session: Session) -> Token | None:
+            rows = await session.rows("use_token", token, now)
+            return Token(**{of.name: rows[0][of.name] for of in fields(Token)}) if rows else None
+
+        return await self._database.do(work)
+
+
+class Housekeeping:
+    """`HousekeepingStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def drop(self, what: Leftover, before: int, limit: int) -> int:
+        """Drops at most so many of those that ended before then."""
+        if what in _OF_NOTIFICATIONS:
+            return await self._database.do(lambda session: _drop_with_notifications(session, what, before, limit))
+        until = before // HOUR if what == "places" else before
+        return await self._database.do(lambda session: session.run(f"drop_{what}", until, limit))
+
+
+async def _take_place(session: Session, key: str, hour: int, most: int, delivery_id: str) -> bool:
+    for _ in range(most + 1):
+        taken = {row["slot"]: row["delivery_id"] for row in await session.rows("places", key, hour)}
+        if delivery_id in taken.values():
+            return True
+        free = [slot for slot in range(most) if slot not in taken]
+        if not free:
+            return False
+        if await session.run("take_place", key, hour, free[0], delivery_id):
+            return True
+    return False  # Each time another one was quicker, so that none is left.
+
+
+async def _drop_with_notifications(session: Session, what: Leftover, before: int, limit: int) -> int:
+    dropped = [row["notification_id"] for row in await session.rows(f"drop_{what}", before, limit)]
+    await session.run("drop_notifications", sorted(set(dropped)))
+    return len(dropped)
