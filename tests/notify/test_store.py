@@ -236,6 +236,20 @@ async def test_a_failure_for_a_time_is_told_as_retrying(store: SqlStore) -> None
     assert await status_of(store, delivery.id) == ("sent", "")
 
 
+async def test_an_attempt_leaves_notes_for_the_next_and_a_success_its_detail(store: SqlStore) -> None:
+    delivery = await begun(store)
+    assert await store.note(delivery.id, 1, '{"sent": ["a"]}')
+    assert await store.change(delivery.id, 1, Change("pending", error="421"), LATER)
+    assert not await store.note(delivery.id, 1, "late")
+    again = await store.begin(delivery.id, 2, LATER)
+    assert again is not None
+    assert again.sending.delivery.notes == '{"sent": ["a"]}'
+    assert await store.change(delivery.id, 2, Change("sent", detail="id 7"), LATER)
+    found = await store.delivery(delivery.id)
+    assert found is not None
+    assert found.delivery.detail == "id 7"
+
+
 async def test_quiet_hours_hand_it_back_without_a_failure(store: SqlStore) -> None:
     delivery = await begun(store)
     assert await store.change(delivery.id, 1, Change("scheduled", "quiet_hours", due_at=LATER + 9), LATER)
