@@ -98,6 +98,12 @@ class DeliveryStore(Protocol):
         changes, where its life does not allow that, or a later attempt has begun it.
         """
 
+    async def note(self, delivery_id: str, fence: int, notes: str) -> bool:
+        """Keeps what the attempt leaves for the next one (`Delivery.notes`), in place of what there was.
+
+        False where a later attempt has begun it, or it is not begun any more.
+        """
+
     async def cancel(self, delivery_id: str, now: int) -> bool:
         """Withdraws it, whoever is at it. False where it has ended."""
 

@@ -29,6 +29,10 @@ class Deliveries:
         """Brings it, and what it takes along, to where the change says."""
         return await self._database.do(lambda session: _change(session, delivery_id, fence, change, now, only))
 
+    async def note(self, delivery_id: str, fence: int, notes: str) -> bool:
+        """Keeps what the attempt leaves for the next one."""
+        return bool(await self._database.do(lambda session: session.run("note", delivery_id, fence, notes)))
+
     async def cancel(self, delivery_id: str, now: int) -> bool:
         """Withdraws it, whoever is at it."""
 
@@ -125,7 +129,7 @@ async def _change(
     together = [delivery_id, *(row["id"] for row in await session.rows("ids_led", delivery_id))]
     changed = together if only is None else [one for one in together if one in only]
     failed = int(bool(change.error) and change.status in OPEN)
-    told = (change.status, change.reason, change.error, failed, change.due_at, change.batch_key, now)
+    told = (change.status, change.reason, change.error, failed, change.due_at, change.batch_key, change.detail, now)
     await session.run("change", changed, *told)
     if delivery_id in changed and not failed:
         await session.run("free_led", delivery_id, now)

@@ -119,8 +119,11 @@ SELECT id FROM {schema}delivery WHERE lead = $1 AND id <> $1 AND status = 'proce
 -- name: change
 UPDATE {schema}delivery SET status = $2, reason = $3, error = $4, failures = failures + $5,
     due_at = COALESCE($6, due_at), batch_key = COALESCE($7, batch_key), lead = CASE WHEN $5 > 0 THEN lead ELSE '' END,
-    updated_at = $8
+    detail = $8, updated_at = $9
 WHERE id {in $1};
+
+-- name: note
+UPDATE {schema}delivery SET notes = $3 WHERE id = $1 AND fence = $2 AND status = 'processing';
 
 -- name: cancel
 UPDATE {schema}delivery SET status = 'cancelled', lead = '', updated_at = $2
@@ -155,7 +158,7 @@ AND ($1 = '' OR (d.updated_at, d.id) < (SELECT updated_at, id FROM {schema}deliv
 ORDER BY d.updated_at DESC, d.id DESC LIMIT $2;
 
 -- name: reopen
-UPDATE {schema}delivery SET status = 'pending', reason = '', error = '', failures = 0, fence = 0, lead = '',
+UPDATE {schema}delivery SET status = 'pending', reason = '', error = '', notes = '', failures = 0, fence = 0, lead = '',
     round = round + 1, posted_at = 0, due_at = $2, updated_at = $2
 WHERE id = $1 AND status IN ('failed', 'dead');
 

@@ -72,6 +72,8 @@ CREATE TABLE {schema}delivery (
     fence {integer} NOT NULL,
     failures {integer} NOT NULL,
     error {text} NOT NULL,
+    detail {text} NOT NULL,
+    notes {text} NOT NULL,
     round {integer} NOT NULL,
     posted_at {integer} NOT NULL,
     UNIQUE (notification_id, channel)
