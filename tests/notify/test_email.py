@@ -13,32 +13,60 @@ import orjson
 import pytest
 from aiohttp import web
 
-from leaseway_notify.channels.email import Email, From, Links, Mailbox, mail_address
+from leaseway_notify.channels.email import Email, From, mail_address
 from leaseway_notify.channels.mail_provider import MailProvider, Provider
 from leaseway_notify.channels.smtp import Smtp, SmtpServer
 from leaseway_notify.classify import Kind, NotSent
-from leaseway_notify.message import Entry, Message
+from leaseway_notify.delivery import Notification
+from leaseway_notify.links import Links, MessageLinks
+from leaseway_notify.message import Message, Notes
 from leaseway_notify.outbound import Outbound
+from leaseway_notify.profile import Profile
 from leaseway_notify.templates import Templates
 from support.mail_server import Mailroom, mail_server, scripted_server
 from support.web_service import always, web_service
 
 FROM = From("bell@app.example", "The App", "The App, 1 Example Street")
-TO = Mailbox("ada@example.org", "Ada")
-NO_LINKS = Links(None, None, None, (None,))
-ENTRY = Entry("Bob mentioned you", "Look at <b>this</b> & that", "https://app.example/t/1", 1_800_000_000_000)
-MESSAGE = Message("n1-email", "ada", "mention", "g1", "normal", (ENTRY,), 1)
+TO = Profile("ada", "ada@example.org", "Ada")
+ENTRY = Notification(
+    id="n1",
+    type="mention",
+    recipient="ada",
+    title="Bob mentioned you",
+    body="Look at <b>this</b> & that",
+    actor="bob",
+    context="t/1",
+    payload={"url": "https://app.example/t/1"},
+    dedupe_key="d",
+    group_key="g1",
+    created_at=1_800_000_000_000,
+)
+MESSAGE = Message("n1-email", "mention", "g1", "normal", (ENTRY,), 1)
 
 
-def links(message: Message, **given: Any) -> Links:
-    return replace(Links(None, None, None, tuple(entry.url for entry in message.entries)), **given)
+class Given(Links):
+    """The links that a test wants, whatever the message."""
+
+    def __init__(self, **given: Any) -> None:
+        self._given = given
+
+    async def of(self, message: Message) -> MessageLinks:
+        """The notifications' own, where the test says nothing else."""
+        return replace(MessageLinks("", "", "", tuple(one.url for one in message.notifications)), **self._given)
 
 
-async def smtp_send(room: Mailroom, message: Message = MESSAGE, to: Mailbox = TO, **given: Any) -> EmailMessage:
+async def never(said: dict[str, Any]) -> None:
+    """A mail leaves no notes."""
+    raise AssertionError(said)
+
+
+NOTES = Notes(None, never)
+
+
+async def smtp_send(room: Mailroom, message: Message = MESSAGE, to: Profile = TO, **given: Any) -> EmailMessage:
     """Sends over SMTP, and gives what arrived."""
     server = SmtpServer(room.host, room.port, "none", timeout=5.0)
-    sent = await Email(FROM, Templates(), Smtp(server)).send(message, to, links(message, **given))
-    assert sent.status == "sent"
+    await Email(FROM, Templates(), Given(**given), Smtp(server)).send(message, to, NOTES)
     return room.mails[-1]
 
 
@@ -46,6 +74,13 @@ def part(mail: EmailMessage, kind: str) -> str:
     body = mail.get_body((kind,))
     assert isinstance(body, EmailMessage)
     return str(body.get_content())
+
+
+def unchecked(profile: Profile, name: str, value: str) -> Profile:
+    """A profile that was never checked, as an application's own store may give one."""
+    changed = replace(profile)
+    object.__setattr__(changed, name, value)
+    return changed
 
 
 async def refused(sending: Callable[[], Any]) -> NotSent:
@@ -73,7 +108,7 @@ async def test_a_mail_has_text_and_html_in_which_everything_is_escaped() -> None
 
 
 async def test_the_preheader_is_the_beginning_of_the_body_on_one_line() -> None:
-    message = replace(MESSAGE, entries=(replace(ENTRY, body="one\ntwo  " + "x" * 500),))
+    message = replace(MESSAGE, notifications=(replace(ENTRY, body="one\ntwo  " + "x" * 500),))
     async with mail_server() as room:
         html = part(await smtp_send(room, message), "html")
     hidden = html.partition('<div style="display:none')[2].partition(">")[2].partition("</div>")[0]
@@ -101,8 +136,8 @@ async def test_tracking_is_what_its_links_say() -> None:
 
 
 async def test_a_batch_is_one_mail_of_many_entries() -> None:
-    entries = tuple(replace(ENTRY, title=f"Title {n}", at=ENTRY.at + n) for n in range(3))
-    message = replace(MESSAGE, entries=entries, total=7)
+    entries = tuple(replace(ENTRY, title=f"Title {n}", created_at=ENTRY.created_at + n) for n in range(3))
+    message = replace(MESSAGE, notifications=entries, total=7)
     async with mail_server() as room:
         mail = await smtp_send(room, message)
     assert mail["Subject"] == "7 new: Title 2"
@@ -111,7 +146,7 @@ async def test_a_batch_is_one_mail_of_many_entries() -> None:
         assert "and 4 more" in part(mail, kind)
 
 
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "/t/1", None])
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "/t/1", ""])
 async def test_a_link_leads_nowhere_but_to_a_page(url: str | None) -> None:
     async with mail_server() as room:
         html = part(await smtp_send(room, entries=(url,)), "html")
@@ -120,9 +155,9 @@ async def test_a_link_leads_nowhere_but_to_a_page(url: str | None) -> None:
 
 async def test_words_of_any_language_and_long_lines_arrive_whole() -> None:
     body = "Größe 東京 🎉 " * 200
-    message = replace(MESSAGE, entries=(replace(ENTRY, title="Größe 東京 🎉", body=body),))
+    message = replace(MESSAGE, notifications=(replace(ENTRY, title="Größe 東京 🎉", body=body),))
     async with mail_server() as room:
-        mail = await smtp_send(room, message, Mailbox("ada@bücher.example", "Ådå, „the“ <first>"))
+        mail = await smtp_send(room, message, Profile("ada", "ada@bücher.example", "Ådå, „the“ <first>"))
     assert mail["Subject"] == "Größe 東京 🎉"
     assert body.strip() in part(mail, "plain")
     assert room.envelopes[0].rcpt_tos == ["ada@xn--bcher-kva.example"]
@@ -136,19 +171,19 @@ async def test_words_of_any_language_and_long_lines_arrive_whole() -> None:
 @pytest.mark.parametrize("place", ["title", "name", "unsubscribe", "id"])
 async def test_nothing_puts_a_header_into_a_mail(place: str, end: str) -> None:
     bad = f"x{end}Bcc: eve@example.net"
-    message = replace(MESSAGE, entries=(replace(ENTRY, title=bad),)) if place == "title" else MESSAGE
+    message = replace(MESSAGE, notifications=(replace(ENTRY, title=bad),)) if place == "title" else MESSAGE
     message = replace(message, id=bad) if place == "id" else message
-    to = replace(TO, name=bad) if place == "name" else TO
+    to = unchecked(TO, "name", bad) if place == "name" else TO
     async with mail_server() as room:
         with contextlib.suppress(NotSent):
-            await smtp_send(room, message, to, unsubscribe=bad if place == "unsubscribe" else None)
+            await smtp_send(room, message, to, unsubscribe=bad if place == "unsubscribe" else "")
         assert not room.mails or end not in "\r\n"
         assert not [mail for mail in room.mails if "Bcc" in mail]
         assert not [envelope for envelope in room.envelopes if envelope.rcpt_tos != ["ada@example.org"]]
 
 
 async def test_a_header_that_would_be_two_is_told() -> None:
-    message = replace(MESSAGE, entries=(replace(ENTRY, title="x\r\nBcc: eve@example.net"),))
+    message = replace(MESSAGE, notifications=(replace(ENTRY, title="x\r\nBcc: eve@example.net"),))
     async with mail_server() as room:
         error = await refused(lambda: smtp_send(room, message))
     assert (error.fault.kind, error.fault.transient) == (Kind.BAD_MESSAGE, False)
@@ -157,7 +192,6 @@ async def test_a_header_that_would_be_two_is_told() -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        None,
         "",
         "ada",
         "@example.org",
@@ -172,9 +206,9 @@ async def test_a_header_that_would_be_two_is_told() -> None:
         "ada@exa\u2028mple.org",
     ],
 )
-async def test_what_is_no_address_is_refused(address: str | None) -> None:
+async def test_what_is_no_address_is_refused(address: str) -> None:
     async with mail_server() as room:
-        error = await refused(lambda: smtp_send(room, to=Mailbox(address)))
+        error = await refused(lambda: smtp_send(room, to=unchecked(TO, "address", address)))
     assert error.fault.kind is Kind.BAD_ADDRESS
     assert not error.fault.transient
     assert not room.mails
@@ -192,8 +226,8 @@ async def test_an_operator_has_templates_of_their_own_by_type(tmp_path: Path) ->
     (tmp_path / "mention.html.j2").write_text("<p>{{ newest.title }} for {{ name }}</p>")
     (tmp_path / "email.subject.j2").write_text("[App] {{ newest.title }}\n")
     async with mail_server() as room:
-        email = Email(FROM, Templates(tmp_path), Smtp(SmtpServer(room.host, room.port, "none")))
-        await email.send(replace(MESSAGE, entries=(replace(ENTRY, title="<i>"),)), TO, NO_LINKS)
+        email = Email(FROM, Templates(tmp_path), Given(), Smtp(SmtpServer(room.host, room.port, "none")))
+        await email.send(replace(MESSAGE, notifications=(replace(ENTRY, title="<i>"),)), TO, NOTES)
     mail = room.mails[0]
     assert mail["Subject"] == "[App] <i>"
     assert part(mail, "html").strip() == "<p>&lt;i&gt; for Ada</p>"
@@ -213,8 +247,8 @@ async def test_an_operator_has_templates_of_their_own_by_type(tmp_path: Path) ->
 async def test_a_broken_template_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "mention.html.j2").write_text(text)
     async with mail_server() as room:
-        email = Email(FROM, Templates(tmp_path), Smtp(SmtpServer(room.host, room.port, "none")))
-        error = await refused(lambda: email.send(MESSAGE, TO, NO_LINKS))
+        email = Email(FROM, Templates(tmp_path), Given(), Smtp(SmtpServer(room.host, room.port, "none")))
+        error = await refused(lambda: email.send(MESSAGE, TO, NOTES))
     assert (error.fault.kind, error.fault.transient) == (Kind.BROKEN_TEMPLATE, False)
     assert said in error.fault.message
     assert not room.mails
@@ -267,7 +301,7 @@ async def test_what_a_server_should_not_say_is_classified(name: str) -> None:
     greeting, answers, kind = SCRIPTS[name]
     async with scripted_server(greeting, answers) as port:
         smtp = Smtp(SmtpServer("127.0.0.1", port, "none", timeout=2.0))
-        error = await refused(lambda: Email(FROM, Templates(), smtp).send(MESSAGE, TO, NO_LINKS))
+        error = await refused(lambda: Email(FROM, Templates(), Given(), smtp).send(MESSAGE, TO, NOTES))
     assert error.fault.kind is kind, error
 
 
@@ -282,7 +316,7 @@ async def test_what_a_server_should_not_say_is_classified(name: str) -> None:
 async def test_a_server_that_accepts_and_then_hangs_costs_the_timeout(answers: dict[bytes, bytes]) -> None:
     async with scripted_server(b"220 mail.test\r\n", answers) as port:
         smtp = Smtp(SmtpServer("127.0.0.1", port, "none", timeout=0.1))
-        error = await refused(lambda: Email(FROM, Templates(), smtp).send(MESSAGE, TO, NO_LINKS))
+        error = await refused(lambda: Email(FROM, Templates(), Given(), smtp).send(MESSAGE, TO, NOTES))
     assert (error.fault.kind, error.fault.transient) == (Kind.TIMEOUT, True)
 
 
@@ -290,21 +324,21 @@ async def test_a_mail_that_was_taken_is_sent_whatever_the_server_says_to_quit() 
     answers = {b"MAIL": b"250 OK\r\n", b"RCPT": b"250 OK\r\n", b"DATA": b"354 go on\r\n", b".": b"250 taken\r\n"}
     async with scripted_server(b"220 mail.test\r\n", HELLO | answers | {b"QUIT": b"500 what?\r\n"}) as port:
         smtp = Smtp(SmtpServer("127.0.0.1", port, "none", timeout=5.0))
-        assert (await Email(FROM, Templates(), smtp).send(MESSAGE, TO, NO_LINKS)).detail == "taken"
+        await Email(FROM, Templates(), Given(), smtp).send(MESSAGE, TO, NOTES)
 
 
 async def test_a_server_that_is_not_there_is_transient() -> None:
     async with mail_server() as room:
         port = room.port
     smtp = Smtp(SmtpServer("127.0.0.1", port, "none", timeout=5.0))
-    error = await refused(lambda: Email(FROM, Templates(), smtp).send(MESSAGE, TO, NO_LINKS))
+    error = await refused(lambda: Email(FROM, Templates(), Given(), smtp).send(MESSAGE, TO, NOTES))
     assert (error.fault.kind, error.fault.transient) == (Kind.CONNECTION, True)
 
 
 async def test_a_server_without_starttls_gets_no_mail() -> None:
     async with mail_server() as room:
         smtp = Smtp(SmtpServer(room.host, room.port, "starttls", timeout=5.0))
-        error = await refused(lambda: Email(FROM, Templates(), smtp).send(MESSAGE, TO, NO_LINKS))
+        error = await refused(lambda: Email(FROM, Templates(), Given(), smtp).send(MESSAGE, TO, NOTES))
     assert error.fault.kind is Kind.BAD_CONFIGURATION
     assert not room.mails
 
@@ -312,33 +346,35 @@ async def test_a_server_without_starttls_gets_no_mail() -> None:
 async def test_a_server_without_logins_gets_no_mail_where_one_is_configured() -> None:
     async with mail_server() as room:
         smtp = Smtp(SmtpServer(room.host, room.port, "none", "app", "secret", timeout=5.0))
-        error = await refused(lambda: Email(FROM, Templates(), smtp).send(MESSAGE, TO, NO_LINKS))
+        error = await refused(lambda: Email(FROM, Templates(), Given(), smtp).send(MESSAGE, TO, NOTES))
     assert error.fault.kind is Kind.BAD_CONFIGURATION
     assert "secret" not in str(error)
 
 
 async def test_an_address_in_other_letters_needs_a_server_that_knows_them() -> None:
-    message = Mailbox("ådå@example.org")
+    to = Profile("ada", "ådå@example.org")
     async with mail_server(enable_SMTPUTF8=True) as room:
-        await smtp_send(room, to=message)
+        await smtp_send(room, to=to)
         assert room.envelopes[0].rcpt_tos == ["ådå@example.org"]
     async with mail_server(enable_SMTPUTF8=False) as room:
-        error = await refused(lambda: smtp_send(room, to=message))
+        error = await refused(lambda: smtp_send(room, to=to))
     assert error.fault.kind is Kind.BAD_ADDRESS
 
 
 # ── A provider ──
 
 
-async def provider_send(url: str, message: Message = MESSAGE, timeout: float = 5.0, **given: Any) -> str:
+async def provider_send(url: str, timeout: float = 5.0, **given: Any) -> None:
     async with Outbound(anywhere=True) as outbound:
         provider = MailProvider(Provider(f"{url}/emails", "key-1", timeout), outbound)
-        return (await Email(FROM, Templates(), provider).send(message, TO, links(message, **given))).detail
+        await Email(FROM, Templates(), Given(**given), provider).send(MESSAGE, TO, NOTES)
 
 
-async def test_a_provider_gets_the_mail_and_a_key_that_stays_the_same() -> None:
+async def test_a_provider_gets_the_mail_and_a_key_that_stays_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "leaseway_notify")
     async with web_service(always(200, '{"id": "p-1"}')) as service:
-        assert await provider_send(service.url, unsubscribe="https://app.example/u") == "p-1"
+        await provider_send(service.url, unsubscribe="https://app.example/u")
+        assert caplog.messages == ["n1-email was taken: p-1"]
         await provider_send(service.url, unsubscribe="https://app.example/u")
     first, second = service.asked
     assert (first.path, first.headers["authorization"]) == ("/emails", "Bearer key-1")

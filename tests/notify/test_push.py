@@ -14,16 +14,29 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from leaseway_notify.channels.push import GONE, PLAIN_BYTES, Push, PushOptions, payload, verdict
 from leaseway_notify.classify import Fault, Kind, NotSent
-from leaseway_notify.message import Entry, Message, Notes, Sent, Skipped
+from leaseway_notify.delivery import Notification
+from leaseway_notify.message import Message, Notes, Skipped
 from leaseway_notify.outbound import Answer, Outbound, is_open
-from leaseway_notify.profile import PushSubscription
+from leaseway_notify.profile import Profile, PushSubscription
 from leaseway_notify.vapid import RENEWED, VALID, BadKey, VapidKey, new_key
 from support.browser_keys import Browser, claims
 from support.web_service import Answering, always, web_service
 
 SUBJECT = "mailto:ops@app.example"
-ENTRY = Entry("Bob mentioned you", "Look at this", "/t/1", 1_800_000_000_000)
-MESSAGE = Message("n1-push", "ada", "mention", "g1", "immediate", (ENTRY,), 1)
+ENTRY = Notification(
+    id="n1",
+    type="mention",
+    recipient="ada",
+    title="Bob mentioned you",
+    body="Look at this",
+    actor="bob",
+    context="t/1",
+    payload={"url": "/t/1"},
+    dedupe_key="d",
+    group_key="g1",
+    created_at=1_800_000_000_000,
+)
+MESSAGE = Message("n1-push", "mention", "g1", "immediate", (ENTRY,), 1)
 
 
 @dataclass
@@ -35,11 +48,11 @@ class Sender:
     removed: list[str] = field(default_factory=list)
     noted: list[dict[str, Any]] = field(default_factory=list)
 
-    async def send(self, *to: PushSubscription, last: Any = None) -> Sent:
+    async def send(self, *to: PushSubscription, last: Any = None) -> None:
         async def note(said: dict[str, Any]) -> None:
             self.noted.append(said)
 
-        return await self.push.send(MESSAGE, to, Notes(last, note))
+        await self.push.send(MESSAGE, Profile("ada", subscriptions=to), Notes(last, note))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +88,7 @@ async def test_a_browser_reads_what_was_encrypted_for_it_and_signed_for_its_serv
     browser = Browser()
 
     async def body(sender: Sender) -> None:
-        assert await sender.send(browser.subscription(f"{service.url}/s/1")) == Sent("sent", "browsers: 1")
+        await sender.send(browser.subscription(f"{service.url}/s/1"))
 
     async with web_service(always(201)) as service:
         await sending(key, body)
@@ -114,7 +127,7 @@ async def test_a_repeated_attempt_replaces_what_waits(key: VapidKey) -> None:
 @pytest.mark.parametrize("text", ["x" * 10_000, "東" * 10_000, "🎉" * 9_999, '"\\\n' * 3_000])
 def test_a_long_body_is_cut_to_what_every_service_takes(text: str) -> None:
     entry = replace(ENTRY, body=text)
-    plain = payload(replace(MESSAGE, entries=(entry,)))
+    plain = payload(replace(MESSAGE, notifications=(entry,)))
     assert PLAIN_BYTES - 6 <= len(plain) <= PLAIN_BYTES
     said = orjson.loads(plain)
     assert said["body"].endswith("…")
@@ -122,9 +135,10 @@ def test_a_long_body_is_cut_to_what_every_service_takes(text: str) -> None:
 
 
 def test_the_largest_event_still_fits() -> None:
-    entry = Entry("🎉" * 300, "🎉" * 10_000, "https://app.example/" + "x" * 1_980, 2**52)
-    for title in (entry.title, "\\" * 300):
-        assert len(payload(replace(MESSAGE, entries=(replace(entry, title=title),)))) <= PLAIN_BYTES
+    url = "https://app.example/" + "x" * 1_980
+    entry = replace(ENTRY, body="🎉" * 10_000, payload={"url": url}, created_at=2**52)
+    for title in ("🎉" * 300, "\\" * 300):
+        assert len(payload(replace(MESSAGE, notifications=(replace(entry, title=title),)))) <= PLAIN_BYTES
 
 
 # ── What services say ──
@@ -202,7 +216,7 @@ async def test_who_took_it_is_noted_and_gets_it_once(key: VapidKey) -> None:
         assert sender.removed == [f"{service.url}/c"]
         (noted,) = sender.noted
         answers["/b"] = (201, "")
-        assert (await sender.send(*to[:2], last=noted)).detail == "browsers: 2"
+        await sender.send(*to[:2], last=noted)
 
     async with web_service(by_path(answers)) as service:
         await sending(key, body)
@@ -213,7 +227,7 @@ async def test_who_took_it_is_noted_and_gets_it_once(key: VapidKey) -> None:
 async def test_one_browser_is_enough_where_the_others_never_can(key: VapidKey) -> None:
     async def body(sender: Sender) -> None:
         to = [Browser().subscription(f"{service.url}{path}", path) for path in answers]
-        assert (await sender.send(*to)).detail == "browsers: 1"
+        await sender.send(*to)
 
     answers = {"/a": (201, ""), "/b": (400, "bad"), "/c": (410, "")}
     async with web_service(by_path(answers)) as service:

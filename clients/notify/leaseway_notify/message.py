@@ -1,65 +1,67 @@
-"""What a channel is given to send: the words, to whom, and the identity that a repeated attempt keeps.
+"""What a channel is given to send: the notifications, and the identity that a repeated attempt keeps.
 
-Data only, and no rows of a store: `execute.py` makes it of those.
+Values, and the interface of a channel. `execute.py` makes messages of deliveries; how they are sent is in `channels/`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Protocol
 
-Priority = Literal["immediate", "normal", "low"]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One notification, as it is read. `at` is when it came about, ms since the epoch."""
-
-    title: str
-    body: str
-    url: str | None
-    at: int
+from leaseway_notify.delivery import Notification, Reason
+from leaseway_notify.event import Priority
+from leaseway_notify.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """What is sent at one time. `id` is that of the delivery it is sent for, the same in every attempt.
 
-    `entries` are oldest first; one, or the notifications of a batch. `total` counts those too that are not shown.
+    `notifications` are oldest first: one, or those of a batch. `total` counts those too that are not shown.
     """
 
     id: str
-    recipient: str
     type: str
     group: str
     priority: Priority
-    entries: tuple[Entry, ...]
+    notifications: tuple[Notification, ...]
     total: int
 
     @property
-    def newest(self) -> Entry:
-        """The last entry."""
-        return self.entries[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A message was taken. `detail` is what is worth keeping of it, such as the provider's id; no payload."""
-
-    status: Literal["sent", "delivered"]
-    detail: str = ""
+    def newest(self) -> Notification:
+        """The last one."""
+        return self.notifications[-1]
 
 
 class Skipped(Exception):
     """Raised by a channel: there is nobody to send to; `reason` is the word that is kept with the delivery."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
 class Notes:
-    """What an attempt leaves for the next one: `last` is what the one before noted, `note` keeps a new one durably."""
+    """What an attempt leaves for the next one, kept with the item in the queue.
 
-    last: Any
-    note: Callable[[dict[str, Any]], Awaitable[None]]
+    `last` is what was noted so far, also by attempts before; `keep` writes all of it and returns when it is kept.
+    """
+
+    def __init__(self, last: Any, keep: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+        self.last: Mapping[str, Any] = last if isinstance(last, dict) else {}
+        self._keep = keep
+
+    def ids(self, name: str) -> frozenset[str]:
+        """The ids that were noted under this name."""
+        return frozenset(map(str, self.last.get(name, ())))
+
+    async def note(self, name: str, ids: frozenset[str]) -> None:
+        """Notes ids under this name, in place of those that were there."""
+        self.last = {**self.last, name: sorted(ids)}
+        await self._keep(dict(self.last))
+
+
+class ChannelExecutor(Protocol):
+    """A channel."""
+
+    async def send(self, message: Message, to: Profile, notes: Notes) -> None:
+        """Returns when it was taken. Raises `NotSent`, and `Skipped` where there is nobody to send to."""

@@ -85,9 +85,9 @@ def _place(error: Exception, names: list[str]) -> tuple[str, int]:
     return names[0], 0
 
 
-def link(url: str | None) -> str:
+def link(url: str) -> str:
     """An address that a reader may be sent to; "" for a scheme that does something else, such as javascript:."""
-    return url if url and urlsplit(url).scheme in ("https", "http") else ""
+    return url if urlsplit(url).scheme in ("https", "http") else ""
 
 
 def date(ms: int) -> str:

@@ -4,8 +4,9 @@ Owns the mail's headers and which links it has. The words are `templates.py`'s; 
 `mail_provider.py`'s, which are transports.
 """
 
+import logging
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -13,8 +14,12 @@ from email.policy import SMTP
 from typing import Any, Final, Protocol
 
 from leaseway_notify.classify import Kind, NotSent
-from leaseway_notify.message import Message, Sent
+from leaseway_notify.links import Links, MessageLinks
+from leaseway_notify.message import Message, Notes
+from leaseway_notify.profile import Profile
 from leaseway_notify.templates import Templates
+
+logger = logging.getLogger("leaseway_notify")
 
 ADDRESS_LENGTH: Final = 254
 """Characters of an address (RFC 5321 §4.5.3.1)."""
@@ -25,25 +30,13 @@ _ADDRESS: Final = re.compile(rf"{_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*")
 
 
 @dataclass(frozen=True, slots=True)
-class Mailbox:
-    """To whom: an address, and how they are called; "" where nobody said."""
+class Entry:
+    """A notification, as a template sees it. `at` is when it came about, ms since the epoch."""
 
-    address: str | None
-    name: str = ""
-    language: str = "en"
-
-
-@dataclass(frozen=True, slots=True)
-class Links:
-    """The links of one mail. `opened` is a picture that tells of the reading; `entries` lead to the entries' pages.
-
-    Without tracking `opened` is None and `entries` are the entries' own.
-    """
-
-    unsubscribe: str | None
-    preferences: str | None
-    opened: str | None
-    entries: tuple[str | None, ...]
+    title: str
+    body: str
+    url: str
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +75,24 @@ class From:
 class Email:
     """Sends a message as a mail."""
 
-    def __init__(self, sender: From, templates: Templates, transport: Transport) -> None:
+    def __init__(self, sender: From, templates: Templates, links: Links, transport: Transport) -> None:
         self._from = sender
         self._templates = templates
+        self._links = links
         self._transport = transport
 
-    async def send(self, message: Message, to: Mailbox, links: Links) -> Sent:
-        """Raises `NotSent`."""
-        return Sent("sent", await self._transport.send(self._mail(message, to, links)))
+    async def send(self, message: Message, to: Profile, _notes: Notes) -> None:
+        """Returns when the transport has taken the mail. Raises `NotSent`."""
+        address = mail_address(to.address)
+        mail = self._mail(message, to, address, await self._links.of(message))
+        word = await self._transport.send(mail)
+        logger.info("%s was taken: %s", message.id, word)
 
-    def _mail(self, message: Message, to: Mailbox, links: Links) -> Mail:
+    def _mail(self, message: Message, to: Profile, address: str, links: MessageLinks) -> Mail:
         words = self._templates.render(message.type, self._values(message, to, links))
         mail = EmailMessage(SMTP)
         key = f"{message.id}@{self._from.domain}"
         try:
-            address = mail_address(to.address)
             mail["From"] = Address(self._from.name, addr_spec=self._from.address)
             mail["To"] = Address(to.name, *address.rsplit("@", 1))
             mail["Subject"] = words.subject
@@ -111,24 +107,25 @@ class Email:
         mail.add_alternative(words.html, subtype="html")
         return Mail(key, self._from.address, address, mail, words.text, words.html)
 
-    def _values(self, message: Message, to: Mailbox, links: Links) -> dict[str, Any]:
-        entries = [replace(entry, url=url) for entry, url in zip(message.entries, links.entries, strict=True)]
+    def _values(self, message: Message, to: Profile, links: MessageLinks) -> dict[str, Any]:
+        entries = [
+            Entry(one.title, one.body, url, one.created_at)
+            for one, url in zip(message.notifications, links.entries, strict=True)
+        ]
         return {
             "type": message.type,
             "entries": entries,
             "newest": entries[-1],
             "total": message.total,
             "name": to.name,
-            "language": to.language,
             "product": self._from.product,
-            "subject": message.newest.title,
             "unsubscribe": links.unsubscribe,
             "preferences": links.preferences,
             "opened": links.opened,
         }
 
 
-def mail_address(address: str | None) -> str:
+def mail_address(address: str) -> str:
     """An address that mails can be sent to, its domain in ASCII. Raises `NotSent` of the kind `bad_address`."""
     if not address:
         raise NotSent(Kind.BAD_ADDRESS, "the recipient has no email address")

@@ -19,15 +19,17 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from leaseway_notify.classify import Fault, Kind, NotSent, http_kind, retry_after, told
-from leaseway_notify.message import Message, Notes, Sent, Skipped
+from leaseway_notify.message import Message, Notes, Skipped
 from leaseway_notify.outbound import Answer, Outbound
-from leaseway_notify.profile import PushSubscription
+from leaseway_notify.profile import Profile, PushSubscription
 from leaseway_notify.vapid import VapidKey
 
 PLAIN_BYTES: Final = 3_993
 """What fits, encrypted, into the 4,096 bytes that every push service takes (RFC 8030 §7.2, RFC 8291 §4)."""
 KEY_BYTES: Final = 65
 AUTH_BYTES: Final = 16
+BROWSERS: Final = "browsers"
+"""Under this name those are noted that took a push."""
 TOPIC_LENGTH: Final = 32
 """Characters of a topic (RFC 8030 §5.4)."""
 _URGENCY: Final = {"immediate": "high", "normal": "normal", "low": "low"}
@@ -72,28 +74,27 @@ class Push:
         self._remove = remove
         self._options = options
 
-    async def send(self, message: Message, to: Sequence[PushSubscription], notes: Notes) -> Sent:
+    async def send(self, message: Message, to: Profile, notes: Notes) -> None:
         """Returns when every browser's service that can be reached for now has taken it.
 
         Which ones have is noted, so that an attempt that follows sends to the others alone. Raises `Skipped` where no
         subscription is left, and `NotSent` where one of them has to be tried again, or where none can be.
         """
-        done = _done(notes.last)
-        pending = [one for one in to if _name(one) not in done]
+        done = notes.ids(BROWSERS)
+        pending = [one for one in to.subscriptions if _name(one) not in done]
         outcomes = await asyncio.gather(*(self._one(message, one) for one in pending))
-        sent = [_name(one) for one, outcome in zip(pending, outcomes, strict=True) if outcome is None]
+        sent = frozenset(_name(one) for one, outcome in zip(pending, outcomes, strict=True) if outcome is None)
         faults = [outcome for outcome in outcomes if isinstance(outcome, Fault)]
         await self._forget([one for one, outcome in zip(pending, outcomes, strict=True) if outcome is GONE])
         transient = [fault for fault in faults if fault.transient]
         if transient:
             if sent:
-                await notes.note({"sent": [*sorted(done), *sent]})
+                await notes.note(BROWSERS, done | sent)
             raise _said(max(transient, key=lambda fault: fault.retry_after or 0.0))
         if not sent and not done:
             if faults:
                 raise _said(faults[0])
             raise Skipped("push_subscription_revoked")
-        return Sent("sent", f"browsers: {len(done) + len(sent)}")
 
     async def _one(self, message: Message, subscription: PushSubscription) -> Fault | Gone | None:
         """None where the service took it."""
@@ -141,8 +142,8 @@ def payload(message: Message) -> bytes:
         "tag": message.group or message.id,
         "title": newest.title,
         "body": newest.body,
-        "url": newest.url,
-        "at": newest.at,
+        "url": newest.url or None,
+        "at": newest.created_at,
         "total": message.total,
     }
     room = PLAIN_BYTES - len(orjson.dumps({**said, "body": ""}))
@@ -180,11 +181,6 @@ def _cut(text: str, room: int) -> str:
 
 def _said(fault: Fault) -> NotSent:
     return NotSent(fault.kind, fault.message, fault.retry_after)
-
-
-def _done(last: Any) -> frozenset[str]:
-    """The browsers that took it in an attempt before."""
-    return frozenset(last["sent"]) if isinstance(last, dict) and isinstance(last.get("sent"), list) else frozenset()
 
 
 def _name(subscription: PushSubscription) -> str:

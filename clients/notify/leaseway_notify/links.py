@@ -1,0 +1,105 @@
+"""The links of a message: where a reader unsubscribes, and with tracking, what tells of opening and clicking.
+
+Owns which links a message has, and how their tokens are made: by a secret, so that every attempt at a delivery has the
+same ones and its mail stays the same. What becomes of a token that is followed is the service's.
+"""
+
+import hmac
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+from urllib.parse import urljoin
+
+from leaseway_notify.message import Message
+from leaseway_notify.profile import Channel
+from leaseway_notify.stores.base import Token, TokenKind, TokenStore
+
+DAY_MS: Final = 86_400_000
+TOKEN_LENGTH: Final = 32
+"""Hex digits of a token: 128 bits."""
+_PATHS: Final[dict[TokenKind, str]] = {"open": "o", "click": "c", "unsubscribe": "u"}
+
+
+@dataclass(frozen=True, slots=True)
+class MessageLinks:
+    """The links of one message, "" where there is none. `opened` is a picture that tells of the reading.
+
+    `entries` lead to what each notification is about; with tracking, by way of the service.
+    """
+
+    unsubscribe: str
+    preferences: str
+    opened: str
+    entries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOptions:
+    """`base_url` is the service's public address, "" for messages without links to it; `secret` makes its tokens.
+
+    `tracking` is off unless it is turned on. `kept` is how long a tracking token counts, `unsubscribe_kept` how long
+    one may still unsubscribe by an old message; ms.
+    """
+
+    base_url: str = ""
+    secret: bytes = b""
+    tracking: bool = False
+    kept: int = 30 * DAY_MS
+    unsubscribe_kept: int = 365 * DAY_MS
+
+
+class Links:
+    """Makes the links of messages, and keeps their tokens."""
+
+    def __init__(
+        self,
+        store: TokenStore,
+        options: LinkOptions,
+        channel: Channel = "email",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if options.base_url and len(options.secret) < TOKEN_LENGTH // 2:
+            raise ValueError(f"expected a secret of at least {TOKEN_LENGTH // 2} bytes for the links of messages")
+        self._store = store
+        self._options = options
+        self._channel = channel
+        self._clock = clock
+
+    async def of(self, message: Message) -> MessageLinks:
+        """The links of a message; their tokens are kept when this returns. Raises `StoreAway`."""
+        base = self._options.base_url
+        pages = tuple(urljoin(base, one.url) if one.url else "" for one in message.notifications)
+        if not base:
+            return MessageLinks("", "", "", pages)
+        unsubscribe = self._token(message, "unsubscribe")
+        tokens = [unsubscribe]
+        opened = ""
+        if self._options.tracking:
+            pixel = self._token(message, "open")
+            clicks = {page: self._token(message, "click", page) for page in pages if page}
+            tokens += [pixel, *clicks.values()]
+            opened = self._url(pixel)
+            pages = tuple(self._url(clicks[page]) if page else "" for page in pages)
+        await self._store.add_tokens(tokens)
+        preferences = urljoin(f"{base.rstrip('/')}/", f"p/{unsubscribe.token}")
+        return MessageLinks(self._url(unsubscribe), preferences, opened, pages)
+
+    def _token(self, message: Message, kind: TokenKind, target: str = "") -> Token:
+        said = "\n".join((kind, message.id, target)).encode()
+        newest, options = message.newest, self._options
+        kept = options.unsubscribe_kept if kind == "unsubscribe" else options.kept
+        return Token(
+            token=hmac.new(options.secret, said, sha256).hexdigest()[:TOKEN_LENGTH],
+            kind=kind,
+            delivery_id=message.id,
+            recipient=newest.recipient,
+            type=newest.type,
+            channel=self._channel,
+            expires_at=int(self._clock() * 1000) + kept,
+            target=target,
+        )
+
+    def _url(self, token: Token) -> str:
+        return urljoin(f"{self._options.base_url.rstrip('/')}/", f"{_PATHS[token.kind]}/{token.token}")
