@@ -8,37 +8,43 @@ from typing import Final
 from leaseway_notify.delivery import Sending
 from leaseway_notify.keys import key_of
 from leaseway_notify.policy import Policies
-from leaseway_notify.rules import Rules
+from leaseway_notify.profile import Channel
+from leaseway_notify.settings import HOUR, StormSettings
 from leaseway_notify.stores.base import CapStore
 from leaseway_notify.verdict import Drop, PutOff
 
-HOUR_MS: Final = 3_600_000
-SPREAD_MS: Final = 300_000
-"""Digests of a storm are sent within so long from the beginning of an hour: not all at one moment."""
+HEARD: Final = frozenset[Channel]({"email", "push"})
+"""What disturbs: an inbox takes everything."""
 
 
 class Caps:
     """Takes places for deliveries."""
 
-    def __init__(self, store: CapStore, policies: Policies, rules: Rules) -> None:
+    def __init__(self, store: CapStore, policies: Policies, storm: StormSettings) -> None:
         self._store = store
         self._policies = policies
-        self._rules = rules
+        self._storm = storm
 
     async def look(self, sending: Sending, now: int) -> Drop | PutOff | None:
-        """None where it has its places and may be sent. Raises `StoreAway`.
+        """None where it has its places and may be sent; `now` in ms. Raises `StoreAway`.
 
-        An immediate one, and the digest of a storm, are no part of a storm.
+        The digest of a storm needs none, and an immediate delivery is no part of a storm.
         """
         own, kind = sending.delivery, sending.notification.type
-        hour = now // HOUR_MS
+        if own.reason == "storm":
+            return None
         most = self._policies.hourly(kind, own.channel)
-        key = key_of("hourly", own.recipient, kind, own.channel)
-        if own.reason != "storm" and most is not None and not await self._store.take_place(key, hour, most, own.id):
+        if most is not None and not await self._take(
+            key_of("hourly", own.recipient, kind, own.channel), most, own.id, now
+        ):
             return Drop("hourly_cap")
-        if own.reason == "storm" or own.priority == "immediate" or own.channel not in self._rules.storm_channels:
+        if own.priority == "immediate" or own.channel not in HEARD:
             return None
-        key = key_of("storm", own.recipient, own.channel)
-        if not self._rules.storm or await self._store.take_place(key, hour, self._rules.storm, own.id):
+        storm = key_of("storm", own.recipient, own.channel)
+        window = key_of(storm, now // self._storm.within)
+        if await self._take(window, self._storm.most, own.id, now):
             return None
-        return PutOff((hour + 1) * HOUR_MS + int(key, 16) % SPREAD_MS, "storm", key)
+        return PutOff(now + self._storm.digest_after, "storm", storm)
+
+    async def _take(self, key: str, most: int, delivery_id: str, now: int) -> bool:
+        return await self._store.take_place(key, now // HOUR, most, delivery_id)

@@ -5,6 +5,7 @@ in `channels/`; that an attempt is made, and made again, is the queue's.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from leaseway_notify.profile import Channel
 from leaseway_notify.rules import Rules
 from leaseway_notify.stores.base import Begun, DeliveryStore
 from leaseway_notify.verdict import Drop, Go, PutOff
+
+logger = logging.getLogger("leaseway_notify")
 
 SETTLE_EVERY: Final = 0.2
 """Seconds between two tries at keeping what became of a message."""
@@ -62,14 +65,14 @@ Ending: TypeAlias = Done | Wait | Again | Failed
 
 
 class Execution:
-    """Executes deliveries, of each channel as many at a time as its lane has room for."""
+    """Executes deliveries, as many at a time as it is asked to."""
 
     def __init__(
         self,
         store: DeliveryStore,
         gate: Gate,
         channels: Mapping[Channel, ChannelExecutor],
-        rules: Rules,
+        rules: Rules = Rules(),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -77,23 +80,23 @@ class Execution:
         self._channels = channels
         self._rules = rules
         self._clock = clock
-        self._lanes = {channel: asyncio.Semaphore(lane.parallel) for channel, lane in rules.lanes.items()}
 
-    async def run(self, delivery_id: str, channel: Channel, fence: int, notes: Notes) -> Ending:
-        """One attempt, the one with this number. Never raises what an attempt can meet.
+    async def run(self, delivery_id: str, fence: int, notes: Notes) -> Ending:
+        """One attempt, the one with this number. Never raises what an attempt can meet."""
+        try:
+            begun = await self._store.begin(delivery_id, fence, self._now())
+            if begun is None:
+                return await self._ended(delivery_id)
+            if begun.led:
+                return Wait(self._rules.led / 1000)
+            return await self._begun(begun, fence, notes)
+        except StoreAway as error:
+            logger.warning("%s waits, since the store is away: %s", delivery_id, error)
+            return Wait(self._rules.away / 1000)
 
-        What is looked at before is looked at when there is room to send: what the recipient says meanwhile counts.
-        """
-        async with self._lanes[channel]:
-            try:
-                begun = await self._store.begin(delivery_id, fence, self._now())
-                if begun is None:
-                    return await self._ended(delivery_id)
-                if begun.led:
-                    return Wait(self._rules.led)
-                return await self._begun(begun, fence, notes)
-            except StoreAway:
-                return Wait(self._rules.away)
+    async def given_up(self, delivery_id: str, fence: int, error: str) -> None:
+        """The queue has given the delivery up after this attempt: it is dead. Raises `StoreAway`."""
+        await self._store.change(delivery_id, fence, Change("dead", error=error), self._now())
 
     async def _begun(self, begun: Begun, fence: int, notes: Notes) -> Ending:
         own = begun.sending
@@ -122,12 +125,9 @@ class Execution:
             return await self._failed(own, fence, fault)
         await self._note_members(going, notes)
         try:
-            async with asyncio.timeout(self._rules.lanes[channel].timeout):
-                await executor.send(message_of(own, going, self._rules), going.profile, notes)
+            await executor.send(message_of(own, going, self._rules.shown), going.profile, notes)
         except NotSent as error:
             return await self._not_sent(own, fence, error.fault)
-        except TimeoutError:
-            return await self._not_sent(own, fence, Fault(Kind.TIMEOUT, f"not sent by the channel {channel} in time"))
         except Skipped as skipped:
             return await self._settled(own, fence, Change("skipped", skipped.reason))
         members = frozenset(one.delivery.id for one in going.members)
@@ -164,11 +164,8 @@ class Execution:
     async def _not_sent(self, own: Sending, fence: int, fault: Fault) -> Ending:
         if not fault.transient:
             return await self._failed(own, fence, fault)
-        failures = own.delivery.failures + 1
-        spent = failures >= self._rules.tries
-        await self._keep(own, fence, Change("dead" if spent else "pending", error=str(fault)))
-        asked = fault.retry_after or 0.0
-        return Again(fault, asked if asked > self._rules.delay(failures) else None)
+        await self._keep(own, fence, Change("pending", error=str(fault)))
+        return Again(fault, self._rules.next_try(own.delivery.failures + 1, fault.retry_after))
 
     async def _failed(self, own: Sending, fence: int, fault: Fault) -> Ending:
         await self._keep(own, fence, Change("failed", error=str(fault)))
@@ -182,7 +179,7 @@ class Execution:
     async def _keep(self, own: Sending, fence: int, change: Change, only: list[str] | None = None) -> bool:
         """Brings the delivery to where it is by now. A store that is away for a moment is asked again, or the message
         would be sent again. Raises `StoreAway`."""
-        until = self._clock() + self._rules.settle
+        until = self._clock() + self._rules.settle / 1000
         while True:
             try:
                 return await self._store.change(own.delivery.id, fence, change, self._now(), only)
@@ -200,11 +197,11 @@ class Execution:
         return int(self._clock() * 1000)
 
 
-def message_of(own: Sending, going: Go, rules: Rules) -> Message:
+def message_of(own: Sending, going: Go, most: int) -> Message:
     """The message of a delivery, with all that it takes along: of very many the newest are shown; an inbox has all."""
     storm = own.delivery.reason == "storm"
     newest = going.members[-1].notification
-    shown = len(going.members) if own.delivery.channel == "in_app" else rules.shown
+    shown = len(going.members) if own.delivery.channel == "in_app" else most
     return Message(
         id=own.delivery.id,
         type="digest" if storm else own.notification.type,

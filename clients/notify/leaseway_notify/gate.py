@@ -12,7 +12,6 @@ from leaseway_notify.delivery import Reason, Sending
 from leaseway_notify.event import Event
 from leaseway_notify.policy import Policies, SendNow, Situation, Skip
 from leaseway_notify.profile import Channel, Profile
-from leaseway_notify.rules import Rules
 from leaseway_notify.stores.base import Begun, DeliveryStore, InboxStore, ProfileStore
 from leaseway_notify.verdict import Drop, Go, PutOff, Verdict
 
@@ -27,11 +26,11 @@ class GateStore(DeliveryStore, ProfileStore, InboxStore, Protocol):
 class Gate:
     """Looks at deliveries before they are sent."""
 
-    def __init__(self, store: GateStore, policies: Policies, caps: Caps, rules: Rules) -> None:
+    def __init__(self, store: GateStore, policies: Policies, caps: Caps, read_types: frozenset[str]) -> None:
         self._store = store
         self._policies = policies
         self._caps = caps
-        self._rules = rules
+        self._read_types = read_types
 
     async def look(self, begun: Begun, frozen: frozenset[str], now: int) -> Verdict:
         """What is to become of a delivery that an attempt has begun, with those of its batch; `now` in ms.
@@ -98,7 +97,7 @@ class Gate:
         read: dict[str, Reason] = {
             one.delivery.id: "already_read"
             for one in members
-            if one.notification.type in self._rules.read_types and await self._store.is_read(one.notification.id)
+            if one.notification.type in self._read_types and await self._store.is_read(one.notification.id)
         }
         return read if not frozen or len(read) == len(members) else {}
 

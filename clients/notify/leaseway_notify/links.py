@@ -19,7 +19,6 @@ from leaseway_notify.stores.base import Token, TokenKind, TokenStore
 DAY_MS: Final = 86_400_000
 TOKEN_LENGTH: Final = 32
 """Hex digits of a token: 128 bits."""
-_PATHS: Final[dict[TokenKind, str]] = {"open": "o", "click": "c", "unsubscribe": "u"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +36,12 @@ class MessageLinks:
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
-    """`base_url` is the service's public address, "" for messages without links to it; `secret` makes its tokens.
+    """`base_url` is the service's public address. `tracking` is off unless it is turned on.
 
-    `tracking` is off unless it is turned on. `kept` is how long a tracking token counts, `unsubscribe_kept` how long
-    one may still unsubscribe by an old message; ms.
+    `kept` is how long a tracking token counts, `unsubscribe_kept` how long one may unsubscribe by an old message; ms.
     """
 
-    base_url: str = ""
-    secret: bytes = b""
+    base_url: str
     tracking: bool = False
     kept: int = 30 * DAY_MS
     unsubscribe_kept: int = 365 * DAY_MS
@@ -56,23 +53,20 @@ class Links:
     def __init__(
         self,
         store: TokenStore,
+        secret: bytes,
         options: LinkOptions,
         channel: Channel = "email",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if options.base_url and len(options.secret) < TOKEN_LENGTH // 2:
-            raise ValueError(f"expected a secret of at least {TOKEN_LENGTH // 2} bytes for the links of messages")
         self._store = store
+        self._secret = secret
         self._options = options
         self._channel = channel
         self._clock = clock
 
     async def of(self, message: Message) -> MessageLinks:
         """The links of a message; their tokens are kept when this returns. Raises `StoreAway`."""
-        base = self._options.base_url
-        pages = tuple(urljoin(base, one.url) if one.url else "" for one in message.notifications)
-        if not base:
-            return MessageLinks("", "", "", pages)
+        pages = tuple(self._url(one.url) if one.url else "" for one in message.notifications)
         unsubscribe = self._token(message, "unsubscribe")
         tokens = [unsubscribe]
         opened = ""
@@ -80,18 +74,18 @@ class Links:
             pixel = self._token(message, "open")
             clicks = {page: self._token(message, "click", page) for page in pages if page}
             tokens += [pixel, *clicks.values()]
-            opened = self._url(pixel)
-            pages = tuple(self._url(clicks[page]) if page else "" for page in pages)
+            opened = self._url(f"o/{pixel.token}")
+            pages = tuple(self._url(f"c/{clicks[page].token}") if page else "" for page in pages)
         await self._store.add_tokens(tokens)
-        preferences = urljoin(f"{base.rstrip('/')}/", f"p/{unsubscribe.token}")
-        return MessageLinks(self._url(unsubscribe), preferences, opened, pages)
+        own = unsubscribe.token
+        return MessageLinks(self._url(f"u/{own}"), self._url(f"p/{own}"), opened, pages)
 
     def _token(self, message: Message, kind: TokenKind, target: str = "") -> Token:
         said = "\n".join((kind, message.id, target)).encode()
         newest, options = message.newest, self._options
         kept = options.unsubscribe_kept if kind == "unsubscribe" else options.kept
         return Token(
-            token=hmac.new(options.secret, said, sha256).hexdigest()[:TOKEN_LENGTH],
+            token=hmac.new(self._secret, said, sha256).hexdigest()[:TOKEN_LENGTH],
             kind=kind,
             delivery_id=message.id,
             recipient=newest.recipient,
@@ -101,5 +95,6 @@ class Links:
             target=target,
         )
 
-    def _url(self, token: Token) -> str:
-        return urljoin(f"{self._options.base_url.rstrip('/')}/", f"{_PATHS[token.kind]}/{token.token}")
+    def _url(self, path: str) -> str:
+        """A page of the service's, or wherever a whole URL leads."""
+        return urljoin(f"{self._options.base_url.rstrip('/')}/", path)

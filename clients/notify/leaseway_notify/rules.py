@@ -1,17 +1,20 @@
-"""The figures by which deliveries are executed, and whether they fit together. Values; `notify.toml` says them."""
+"""How attempts at deliveries follow each other, and whether a claim of them fits into a lease. Values."""
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from leaseway_notify.profile import CHANNELS, Channel
+from leaseway_notify.settings import MINUTE, Settings
 
-MINUTE: Final = 60.0
-HOUR: Final = 3600.0
-DAY: Final = 86_400.0
-STORE_PATIENCE: Final = 10.0
-"""Seconds that the store may take for all that is asked of it in one attempt, before something is sent."""
+LED: Final = MINUTE
+"""So long a delivery waits, in ms, for the one of its batch that takes it along."""
+AWAY: Final = 30_000
+"""And so long one whose store is away."""
+BACKOFF: Final = (5 * MINUTE, 15 * MINUTE, 60 * MINUTE, 180 * MINUTE)
+"""What the queue waits after failures, in ms, before its jitter, as `queue.toml` has it."""
+SETTLE: Final = 10_000
+"""So long the store is asked, in ms, to keep what became of a message that was sent."""
+SHOWN: Final = 50
+"""So many notifications a message lists."""
 
 
 class LeaseTooShort(ValueError):
@@ -19,54 +22,27 @@ class LeaseTooShort(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """How much a channel may send at a time, and how long one message may take at most, seconds."""
-
-    parallel: int
-    timeout: float
-
-
-@dataclass(frozen=True, slots=True)
 class Rules:
-    """Times in seconds.
+    """The figures above, for tests that have others. ms."""
 
-    `in_flight` is the size of a claim. `backoff` are the queue's delays, `tries` its number of attempts.
-    `settle` is how long the store is asked again to take what became of a message that was sent. `led` is how long a
-    delivery waits for the one of its batch that takes it along, `away` how long one does when the store is away.
-    `read_types`: an email of these is not sent for what was read in the application. `storm`: so many messages go to a
-    recipient on a channel in an hour, 0 for any number; the others become one digest. `shown` are the notifications
-    that a message lists.
-    """
+    backoff: tuple[int, ...] = BACKOFF
+    led: int = LED
+    away: int = AWAY
+    settle: int = SETTLE
+    shown: int = SHOWN
 
-    in_flight: int = 25
-    lanes: Mapping[Channel, Lane] = field(
-        default_factory=lambda: {"in_app": Lane(25, 10.0), "email": Lane(5, 21.0), "push": Lane(25, 10.0)}
-    )
-    backoff: tuple[float, ...] = (5 * MINUTE, 15 * MINUTE, 60 * MINUTE, 180 * MINUTE)
-    tries: int = 5
-    settle: float = 10.0
-    led: float = MINUTE
-    away: float = 30.0
-    read_types: frozenset[str] = frozenset({"chat", "mention"})
-    storm: int = 30
-    storm_channels: frozenset[Channel] = frozenset[Channel]({"email", "push"})
-    shown: int = 50
+    def next_try(self, failures: int, asked: float | None) -> float | None:
+        """Seconds until the attempt after so many failures, where the provider asked for so many: never earlier than
+        the queue's own backoff, which is None. Else those that were shut out at once would come back at once."""
+        own = self.backoff[min(failures, len(self.backoff)) - 1] / 1000
+        return asked if asked is not None and asked > own else None
 
-    @property
-    def worst_case(self) -> float:
-        """Seconds from a claim to the end of its last message, where every one takes its whole time."""
-        lanes = (self.lanes[channel] for channel in CHANNELS if channel in self.lanes)
-        slowest = max(math.ceil(self.in_flight / lane.parallel) * (lane.timeout + STORE_PATIENCE) for lane in lanes)
-        return slowest + self.settle
 
-    def check(self, lease: float) -> None:
-        """Raises `LeaseTooShort` where a claim may outlast the queue's lease, seconds."""
-        if self.worst_case > lease:
-            raise LeaseTooShort(
-                f"a claim of {self.in_flight} may take {self.worst_case:g} s and the queue's lease is {lease:g} s: "
-                "claim fewer (in_flight), send more at a time (parallel), shorten the timeouts, or lengthen the lease"
-            )
-
-    def delay(self, failures: int) -> float:
-        """How long the queue waits after so many failures, before its jitter."""
-        return self.backoff[min(failures, len(self.backoff)) - 1]
+def check_lease(settings: Settings, lease: float) -> None:
+    """Raises `LeaseTooShort` where a claim may outlast the queue's lease, in seconds."""
+    worst = settings.worst_case / 1000
+    if worst > lease:
+        raise LeaseTooShort(
+            f"the queue's lease is {lease:g} s and a claim of {settings.worker.in_flight} may take {worst:g} s: "
+            "lengthen the lease in the queue's configuration, or shorten email.timeout and push.timeout in notify.toml"
+        )

@@ -225,6 +225,9 @@ class TokenStore(Protocol):
     async def add_tokens(self, tokens: Sequence[Token]) -> None:
         """Keeps them; those that are there already, of an earlier attempt, stay."""
 
+    async def secret(self) -> bytes:
+        """What tokens are made with, so that a repeated attempt makes the same ones. Made once, and kept with them."""
+
     async def use_token(self, token: str, now: int) -> Token | None:
         """The token, once more used; None where there is none, or its time is over."""
 

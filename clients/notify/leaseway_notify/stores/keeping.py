@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from secrets import token_hex
 from typing import Final
 
 from leaseway_notify.stores.base import Leftover, Token
@@ -34,6 +35,16 @@ class Tokens:
         """Keeps them; those that are there already stay."""
         rows = [values_of(token) for token in sorted(tokens, key=lambda token: token.token)]
         await self._database.do(lambda session: session.run_many("insert_token", rows))
+
+    async def secret(self) -> bytes:
+        """What tokens are made with."""
+
+        async def work(session: Session) -> bytes:
+            await session.run("keep_secret", token_hex())
+            (row,) = await session.rows("secret")
+            return bytes.fromhex(row["value"])
+
+        return await self._database.do(work)
 
     async def use_token(self, token: str, now: int) -> Token | None:
         """The token, once more used."""

@@ -220,6 +220,12 @@ SELECT slot, delivery_id FROM {schema}place WHERE cap_key = $1 AND hour = $2 ORD
 INSERT INTO {schema}place (cap_key, hour, slot, delivery_id) VALUES ($1, $2, $3, $4)
 ON CONFLICT (cap_key, hour, slot) DO NOTHING;
 
+-- name: keep_secret
+INSERT INTO {schema}secret (number, value) VALUES (1, $1) ON CONFLICT (number) DO NOTHING;
+
+-- name: secret
+SELECT value FROM {schema}secret;
+
 -- name: insert_token
 INSERT INTO {schema}token ({token}) VALUES ({token_values}) ON CONFLICT (token) DO NOTHING;
 

@@ -116,6 +116,12 @@ CREATE TABLE {schema}place (
 
 CREATE INDEX place_over ON {schema}place (hour);
 
+-- What tokens are made with: one row.
+CREATE TABLE {schema}secret (
+    number {integer} NOT NULL PRIMARY KEY,
+    value {text} NOT NULL
+){strict};
+
 CREATE TABLE {schema}token (
     token {text} NOT NULL PRIMARY KEY,
     kind {text} NOT NULL,
