@@ -114,8 +114,8 @@ def _check_lease(root: Table, settings: Settings) -> None:
         root.table("queue").refuse(
             "lease",
             f"expected at least {spell(worst)}, found {spell(lease)}: a delivery may take the longest timeout of a "
-            f"provider ({timeouts}) and {spell(STORE_SHARE)} for the store; lower the timeouts, or raise the queue's lease "
-            "and say so here",
+            f"provider ({timeouts}) and {spell(STORE_SHARE)} for the store; lower the timeouts, or raise the queue's "
+            "lease and say so here",
         )
 
 

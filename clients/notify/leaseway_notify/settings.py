@@ -38,10 +38,12 @@ class PlanSettings:
 @dataclass(frozen=True, slots=True)
 class OutboxSettings:
     """`repost_every`: how often is posted what is not known to be in the queue. `silence`: after how long the queue is
-    asked again for a delivery that is due and of which nothing was heard. `portion`: so many at a time."""
+    asked again for a delivery that is due and of which nothing was heard. `portion`: so many at a time. `patience`: so
+    long a post waits for the queue, and who notifies with it; then it is left for the next round."""
 
     repost_every: int = MINUTE
     silence: int = 6 * HOUR
+    patience: int = 2_000
     portion: int = 100
 
 

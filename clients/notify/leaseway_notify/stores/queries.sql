@@ -79,7 +79,7 @@ UPDATE {schema}delivery SET posted_at = $2 WHERE id {in $1};
 
 -- name: silent
 SELECT {delivery} FROM {schema}delivery WHERE status IN ('pending', 'scheduled', 'processing')
-AND updated_at < $1 AND due_at < $1 AND posted_at > 0 AND posted_at < $1 ORDER BY updated_at LIMIT $2;
+AND updated_at < $1 AND due_at < $1 AND posted_at < $1 ORDER BY updated_at LIMIT $2;
 
 -- name: give_up
 UPDATE {schema}delivery SET status = 'dead', error = $2, lead = '', updated_at = $3
