@@ -48,11 +48,11 @@ class Sender:
     removed: list[str] = field(default_factory=list)
     noted: list[dict[str, Any]] = field(default_factory=list)
 
-    async def send(self, *to: PushSubscription, last: Any = None) -> None:
+    async def send(self, *to: PushSubscription, last: Any = None) -> str:
         async def note(said: dict[str, Any]) -> None:
             self.noted.append(said)
 
-        await self.push.send(MESSAGE, Profile("ada", subscriptions=to), Notes(last, note))
+        return await self.push.send(MESSAGE, Profile("ada", subscriptions=to), Notes(last, note))
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ async def test_who_took_it_is_noted_and_gets_it_once(key: VapidKey) -> None:
         assert sender.removed == [f"{service.url}/c"]
         (noted,) = sender.noted
         answers["/b"] = (201, "")
-        await sender.send(*to[:2], last=noted)
+        assert await sender.send(*to[:2], last=noted) == "browsers: 2"
 
     async with web_service(by_path(answers)) as service:
         await sending(key, body)
@@ -227,7 +227,7 @@ async def test_who_took_it_is_noted_and_gets_it_once(key: VapidKey) -> None:
 async def test_one_browser_is_enough_where_the_others_never_can(key: VapidKey) -> None:
     async def body(sender: Sender) -> None:
         to = [Browser().subscription(f"{service.url}{path}", path) for path in answers]
-        await sender.send(*to)
+        assert await sender.send(*to) == "browsers: 1"
 
     answers = {"/a": (201, ""), "/b": (400, "bad"), "/c": (410, "")}
     async with web_service(by_path(answers)) as service:

@@ -34,9 +34,8 @@ class Caps:
         if own.reason == "storm":
             return None
         most = self._policies.hourly(kind, own.channel)
-        if most is not None and not await self._take(
-            key_of("hourly", own.recipient, kind, own.channel), most, own.id, now
-        ):
+        hourly = key_of("hourly", own.recipient, kind, own.channel)
+        if most is not None and not await self._take(hourly, most, own.id, now):
             return Drop("hourly_cap")
         if own.priority == "immediate" or own.channel not in HEARD:
             return None

@@ -1,6 +1,7 @@
 """Puts the real parts of a worker together, as the settings say. Nothing is decided here, and nothing sent."""
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from leaseway_notify.caps import Caps
@@ -11,7 +12,7 @@ from leaseway_notify.links import LinkOptions, Links
 from leaseway_notify.message import ChannelExecutor
 from leaseway_notify.policy import Policies
 from leaseway_notify.profile import Channel
-from leaseway_notify.rules import Rules
+from leaseway_notify.rules import DEFAULT, Rules
 from leaseway_notify.settings import Settings
 from leaseway_notify.stores.base import Store
 
@@ -23,7 +24,8 @@ async def execution(
     *,
     policies: Policies | None = None,
     announce: Announce = to_nobody,
-    rules: Rules = Rules(),  # noqa: B008  a value that nobody can change
+    rules: Rules = DEFAULT,
+    clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Execution]:
     """What executes deliveries, with the channels that are configured. `announce` tells open pages of an inbox.
 
@@ -37,7 +39,7 @@ async def execution(
             channels["email"] = await _email(store, settings, stack)
         if settings.push.keys is not None:
             channels["push"] = await _push(store, settings, stack)
-        yield Execution(store, gate, channels, rules)
+        yield Execution(store, gate, channels, rules, clock)
 
 
 async def _email(store: Store, settings: Settings, stack: AsyncExitStack) -> ChannelExecutor:

@@ -17,7 +17,7 @@ from leaseway_notify.errors import StoreAway, UnknownType
 from leaseway_notify.gate import Gate
 from leaseway_notify.message import ChannelExecutor, Message, Notes, Skipped
 from leaseway_notify.profile import Channel
-from leaseway_notify.rules import Rules
+from leaseway_notify.rules import DEFAULT, Rules
 from leaseway_notify.stores.base import Begun, DeliveryStore
 from leaseway_notify.verdict import Drop, Go, PutOff
 
@@ -72,7 +72,7 @@ class Execution:
         store: DeliveryStore,
         gate: Gate,
         channels: Mapping[Channel, ChannelExecutor],
-        rules: Rules = Rules(),
+        rules: Rules = DEFAULT,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -102,7 +102,7 @@ class Execution:
         own = begun.sending
         taken = notes.ids(TAKEN)
         if taken:  # By an attempt before, which could not keep it.
-            return await self._sent(own, fence, taken, {}, notes)
+            return await self._sent(own, fence, taken, {}, "", notes)
         try:
             verdict = await self._gate.look(begun, notes.ids(MEMBERS), self._now())
         except UnknownType as error:
@@ -125,13 +125,13 @@ class Execution:
             return await self._failed(own, fence, fault)
         await self._note_members(going, notes)
         try:
-            await executor.send(message_of(own, going, self._rules.shown), going.profile, notes)
+            detail = await executor.send(message_of(own, going, self._rules.shown), going.profile, notes)
         except NotSent as error:
             return await self._not_sent(own, fence, error.fault)
         except Skipped as skipped:
             return await self._settled(own, fence, Change("skipped", skipped.reason))
         members = frozenset(one.delivery.id for one in going.members)
-        return await self._sent(own, fence, members, going.dropped, notes)
+        return await self._sent(own, fence, members, going.dropped, detail, notes)
 
     async def _note_members(self, going: Go, notes: Notes) -> None:
         """Another attempt at a message sends the same one: under its key it would be taken once, whatever it held."""
@@ -140,16 +140,24 @@ class Execution:
             await notes.note(MEMBERS, members)
 
     async def _sent(
-        self, own: Sending, fence: int, members: frozenset[str], dropped: Mapping[str, Reason], notes: Notes
+        self,
+        own: Sending,
+        fence: int,
+        members: frozenset[str],
+        dropped: Mapping[str, Reason],
+        detail: str,
+        notes: Notes,
     ) -> Ending:
         """It was sent, with all that it took along. A store that stays away is told by the next attempt."""
         try:
-            return await self._mark(own, fence, members, dropped)
+            return await self._mark(own, fence, members, dropped, detail)
         except StoreAway:
             await notes.note(TAKEN, members)
             raise
 
-    async def _mark(self, own: Sending, fence: int, members: frozenset[str], dropped: Mapping[str, Reason]) -> Ending:
+    async def _mark(
+        self, own: Sending, fence: int, members: frozenset[str], dropped: Mapping[str, Reason], detail: str
+    ) -> Ending:
         """Marks what was sent, and what was dropped on the way. Its own comes last: till then it leads the others."""
         mine = own.delivery.id
         sent: Status = "delivered" if own.delivery.channel == "in_app" else "sent"
@@ -157,8 +165,8 @@ class Execution:
             ids = [one for one, why in dropped.items() if why == reason and one != mine]
             await self._keep(own, fence, Change("skipped", reason), ids)
         if others := sorted(members - {mine}):
-            await self._keep(own, fence, Change(sent), others)
-        change = Change("skipped", dropped[mine]) if mine in dropped else Change(sent)
+            await self._keep(own, fence, Change(sent, detail=detail), others)
+        change = Change("skipped", dropped[mine]) if mine in dropped else Change(sent, detail=detail)
         return await self._settled(own, fence, change, [mine])
 
     async def _not_sent(self, own: Sending, fence: int, fault: Fault) -> Ending:
@@ -189,9 +197,13 @@ class Execution:
             await asyncio.sleep(SETTLE_EVERY)
 
     async def _ended(self, delivery_id: str) -> Ending:
-        """What became of a delivery that is not this attempt's any more."""
+        """What became of a delivery that this attempt cannot have: it has ended, or is a later one's."""
         sending = await self._store.delivery(delivery_id)
-        return Done(sending.delivery.status, sending.delivery.reason) if sending else Done("forgotten")
+        if sending is None:
+            return Done("skipped", "forgotten")
+        if not sending.delivery.ended:
+            return Wait(self._rules.led / 1000)
+        return Done(sending.delivery.status, sending.delivery.reason)
 
     def _now(self) -> int:
         return int(self._clock() * 1000)

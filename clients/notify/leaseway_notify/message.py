@@ -63,5 +63,8 @@ class Notes:
 class ChannelExecutor(Protocol):
     """A channel."""
 
-    async def send(self, message: Message, to: Profile, notes: Notes) -> None:
-        """Returns when it was taken. Raises `NotSent`, and `Skipped` where there is nobody to send to."""
+    async def send(self, message: Message, to: Profile, notes: Notes) -> str:
+        """Returns when it was taken, with what is worth keeping of that, such as the provider's id.
+
+        Raises `NotSent`, and `Skipped` where there is nobody to send to.
+        """

@@ -38,6 +38,9 @@ class Rules:
         return asked if asked is not None and asked > own else None
 
 
+DEFAULT: Final = Rules()
+
+
 def check_lease(settings: Settings, lease: float) -> None:
     """Raises `LeaseTooShort` where a claim may outlast the queue's lease, in seconds."""
     worst = settings.worst_case / 1000

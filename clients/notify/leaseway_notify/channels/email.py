@@ -4,7 +4,6 @@ Owns the mail's headers and which links it has. The words are `templates.py`'s; 
 `mail_provider.py`'s, which are transports.
 """
 
-import logging
 import re
 from dataclasses import dataclass
 from email.errors import MessageError
@@ -18,8 +17,6 @@ from leaseway_notify.links import Links, MessageLinks
 from leaseway_notify.message import Message, Notes
 from leaseway_notify.profile import Profile
 from leaseway_notify.templates import Templates
-
-logger = logging.getLogger("leaseway_notify")
 
 ADDRESS_LENGTH: Final = 254
 """Characters of an address (RFC 5321 §4.5.3.1)."""
@@ -66,6 +63,14 @@ class From:
     name: str = ""
     product: str = ""
 
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for what no mail can come from."""
+        try:
+            mail_address(self.address)
+            Address(self.name, *self.address.rsplit("@", 1))
+        except (NotSent, ValueError, MessageError):
+            raise ValueError(f"mails cannot be sent from {self.name!r} <{self.address}>") from None
+
     @property
     def domain(self) -> str:
         """The part of the address behind its last @."""
@@ -81,19 +86,18 @@ class Email:
         self._links = links
         self._transport = transport
 
-    async def send(self, message: Message, to: Profile, _notes: Notes) -> None:
-        """Returns when the transport has taken the mail. Raises `NotSent`."""
+    async def send(self, message: Message, to: Profile, _notes: Notes) -> str:
+        """Returns when the transport has taken the mail, with its word for it. Raises `NotSent`."""
         address = mail_address(to.address)
         mail = self._mail(message, to, address, await self._links.of(message))
-        word = await self._transport.send(mail)
-        logger.info("%s was taken: %s", message.id, word)
+        return await self._transport.send(mail)
 
     def _mail(self, message: Message, to: Profile, address: str, links: MessageLinks) -> Mail:
         words = self._templates.render(message.type, self._values(message, to, links))
         mail = EmailMessage(SMTP)
         key = f"{message.id}@{self._from.domain}"
         try:
-            mail["From"] = Address(self._from.name, addr_spec=self._from.address)
+            mail["From"] = Address(self._from.name, *self._from.address.rsplit("@", 1))
             mail["To"] = Address(to.name, *address.rsplit("@", 1))
             mail["Subject"] = words.subject
             mail["Message-ID"] = f"<{key}>"

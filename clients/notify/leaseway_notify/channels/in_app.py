@@ -24,7 +24,8 @@ class InApp:
         self._store = store
         self._announce = announce
 
-    async def send(self, message: Message, _to: Profile, _notes: Notes) -> None:
+    async def send(self, message: Message, _to: Profile, _notes: Notes) -> str:
         """Returns when all of it is in the inbox, each notification once. Raises `StoreAway`."""
         for notification in message.notifications:
             await self._announce(await self._store.put_in_inbox(notification, int(time.time() * 1000)))
+        return ""

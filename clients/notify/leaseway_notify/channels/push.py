@@ -74,8 +74,8 @@ class Push:
         self._remove = remove
         self._options = options
 
-    async def send(self, message: Message, to: Profile, notes: Notes) -> None:
-        """Returns when every browser's service that can be reached for now has taken it.
+    async def send(self, message: Message, to: Profile, notes: Notes) -> str:
+        """Returns when every browser's service has taken it that takes pushes for it, with their number.
 
         Which ones have is noted, so that an attempt that follows sends to the others alone. Raises `Skipped` where no
         subscription is left, and `NotSent` where one of them has to be tried again, or where none can be.
@@ -95,6 +95,7 @@ class Push:
             if faults:
                 raise _said(faults[0])
             raise Skipped("push_subscription_revoked")
+        return f"browsers: {len(done | sent)}"
 
     async def _one(self, message: Message, subscription: PushSubscription) -> Fault | Gone | None:
         """None where the service took it."""
