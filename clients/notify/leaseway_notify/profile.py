@@ -88,7 +88,7 @@ class Preferences:
         if not isinstance(collaborating, bool):
             raise Refused("collaborating", "expected true or false")
         return cls(
-            disabled=frozenset(_list("disabled", members)),
+            disabled=frozenset(check_channel("disabled", one) for one in _list("disabled", members)),
             mutes=tuple(_mute(mute) for mute in _list("mutes", members)),
             quiet_hours=None if hours is None else _quiet_hours(hours),
             collaborating=collaborating,
@@ -169,7 +169,9 @@ def _list(name: str, members: Mapping[str, Any]) -> list[Any]:
     return said
 
 
-def check_channel(path: str, channel: object) -> None:
-    """Raises `Refused` for what is no channel."""
-    if channel not in CHANNELS:
-        raise Refused(path, f"expected one of {', '.join(CHANNELS)}")
+def check_channel(path: str, channel: object) -> Channel:
+    """The channel of this name. Raises `Refused`."""
+    for known in CHANNELS:
+        if known == channel:
+            return known
+    raise Refused(path, f"expected one of {', '.join(CHANNELS)}")
