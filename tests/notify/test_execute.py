@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+from leaseway_notify import caps
 from leaseway_notify.classify import Kind
 from leaseway_notify.delivery import Change, Delivery
 from leaseway_notify.errors import StoreAway
@@ -16,7 +18,10 @@ from leaseway_notify.execute import Again, Done, Failed, Wait
 from leaseway_notify.profile import Mute, Preferences, QuietHours
 from leaseway_notify.rules import Rules
 from leaseway_notify.settings import HOUR, MINUTE
+from leaseway_notify.stores import deliveries
 from leaseway_notify.stores.store import SqlStore
+from leaseway_notify.vapid import new_key
+from support.browser_keys import Browser
 from support.notify_scene import Scene, notify_scene
 from support.notify_stores import profile
 from support.web_service import always, web_service
@@ -361,6 +366,41 @@ async def test_a_digest_of_a_storm_holds_only_what_is_still_wanted(tmp_path: Pat
         assert await scene.told(storm[2]) == ("skipped", "unsubscribed")
 
 
+async def test_a_digest_of_a_storm_waits_for_quiet_hours_and_stays_one(tmp_path: Path) -> None:
+    async with notify_scene(tmp_path, storm={"most": 1, "within": "10m", "digest_after": "1h"}) as scene:
+        storm = [await scene.plan(type="system", title=f"Title {n}", context="doc-1") for n in range(3)]
+        for one in storm:
+            await scene.attempt(one)
+        quiet = Preferences(quiet_hours=QuietHours(time(0), time(5)))
+        await scene.store.change_preferences("ada", lambda _: quiet)
+        scene.now += HOUR
+        assert await scene.attempt(storm[1]) == Wait(4 * 3600.0)
+        scene.now += 4 * HOUR
+        assert await scene.attempt(storm[2]) == SENT
+        assert titles(scene) == ["Title 1", "Title 2"]
+
+
+async def test_of_a_flood_the_digest_has_what_it_can_hold_and_the_rest_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caps, "DIGEST", 3)
+    async with notify_scene(tmp_path, storm={"most": 2, "within": "10m", "digest_after": "1h"}) as scene:
+        flood = [await scene.plan(type="system", title=f"Title {n}", context=f"doc-{n}") for n in range(9)]
+        for one in flood:
+            await scene.attempt(one)
+        told = [await scene.told(one) for one in flood]
+        assert told == [("sent", "")] * 2 + [("scheduled", "storm")] * 3 + [("skipped", "storm")] * 4
+
+
+async def test_a_batch_takes_along_only_so_many(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "MOST_ALONG", 2)
+    members = await batch(scene, 5)
+    assert await scene.attempt(members[0]) == SENT
+    assert titles(scene) == ["Title 0", "Title 1", "Title 2"]
+    assert await scene.attempt(members[4]) == SENT
+    assert titles(scene) == ["Title 3", "Title 4"]
+
+
 async def test_each_recipient_has_a_storm_of_their_own(tmp_path: Path) -> None:
     async with notify_scene(tmp_path, storm={"most": 1, "within": "10m", "digest_after": "1h"}) as scene:
         await scene.store.save_profile(profile("eve"))
@@ -368,6 +408,49 @@ async def test_each_recipient_has_a_storm_of_their_own(tmp_path: Path) -> None:
         assert await scene.attempt(await scene.plan(type="system", recipient="eve")) == SENT
         scene.now += 10 * MINUTE
         assert await scene.attempt(await scene.plan(type="system", title="later")) == SENT
+
+
+# ── Pushes ──
+
+
+async def test_a_push_that_some_browsers_took_is_tried_again_at_the_others_alone(tmp_path: Path) -> None:
+    answers = {"/a": 201, "/b": 503, "/c": 410}
+
+    async def answer(request: web.BaseRequest, _body: bytes) -> web.StreamResponse:
+        return web.Response(status=answers[request.path])
+
+    new_key(tmp_path / "key.pem")
+    push = {"keys": str(tmp_path / "key.pem"), "subject": "mailto:ops@app.example", "allow_private": True}
+    async with web_service(answer) as service, notify_scene(tmp_path, push=push) as scene:
+        browsers = {path: Browser() for path in answers}
+        subscriptions = tuple(one.subscription(service.url + path, path) for path, one in browsers.items())
+        await scene.store.save_profile(profile(subscriptions=subscriptions))
+        delivery = await scene.plan("push", title="Bob mentioned you")
+        assert isinstance(await scene.attempt(delivery), Again)
+        left = await scene.store.profile("ada")
+        assert left is not None
+        assert [one.id for one in left.subscriptions] == ["/a", "/b"]
+        answers["/b"] = 201
+        assert await scene.attempt(delivery) == SENT
+        assert (await scene.of(delivery)).detail == "browsers: 2"
+        assert sorted(asked.path for asked in service.asked) == ["/a", "/b", "/b", "/c"]
+        assert browsers["/b"].read(service.asked[-1])["title"] == "Bob mentioned you"
+        answers.update({"/a": 410, "/b": 404})
+        last = await scene.plan("push", title="another")
+        assert await scene.attempt(last) == Done("skipped", "push_subscription_revoked")
+        assert len(service.asked) == 6
+
+
+async def test_a_push_to_a_private_address_is_refused_unless_that_is_allowed(tmp_path: Path) -> None:
+    new_key(tmp_path / "key.pem")
+    push = {"keys": str(tmp_path / "key.pem"), "subject": "mailto:ops@app.example"}
+    async with web_service(always(201)) as service, notify_scene(tmp_path, push=push) as scene:
+        endpoint = service.url.replace("http:", "https:")
+        await scene.store.save_profile(profile(subscriptions=(Browser().subscription(endpoint),)))
+        ending = await scene.attempt(await scene.plan("push"))
+    assert isinstance(ending, Failed)
+    assert ending.fault.kind is Kind.FORBIDDEN_ENDPOINT
+    assert not service.asked
 
 
 # ── What fails ──

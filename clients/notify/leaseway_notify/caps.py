@@ -5,16 +5,18 @@ A place is taken before something is sent, and never counted after: two workers 
 
 from typing import Final
 
-from leaseway_notify.delivery import Sending
+from leaseway_notify.delivery import Reason, Sending
 from leaseway_notify.keys import key_of
 from leaseway_notify.policy import Policies
 from leaseway_notify.profile import Channel
 from leaseway_notify.settings import HOUR, StormSettings
 from leaseway_notify.stores.base import CapStore
-from leaseway_notify.verdict import Drop, PutOff
+from leaseway_notify.verdict import PutOff
 
 HEARD: Final = frozenset[Channel]({"email", "push"})
 """What disturbs: an inbox takes everything."""
+DIGEST: Final = 200
+"""So many of an hour's storm wait for its digest; it would list no more of them, and the rest is skipped."""
 
 
 class Caps:
@@ -25,10 +27,11 @@ class Caps:
         self._policies = policies
         self._storm = storm
 
-    async def look(self, sending: Sending, now: int) -> Drop | PutOff | None:
-        """None where it has its places and may be sent; `now` in ms. Raises `StoreAway`.
+    async def look(self, sending: Sending, now: int) -> PutOff | Reason | None:
+        """None where it has its places and may be sent, else when it is looked at again, or why it is never sent.
 
-        The digest of a storm needs none, and an immediate delivery is no part of a storm.
+        The digest of a storm needs no place, and an immediate delivery is no part of a storm. `now` in ms. Raises
+        `StoreAway`.
         """
         own, kind = sending.delivery, sending.notification.type
         if own.reason == "storm":
@@ -36,14 +39,16 @@ class Caps:
         most = self._policies.hourly(kind, own.channel)
         hourly = key_of("hourly", own.recipient, kind, own.channel)
         if most is not None and not await self._take(hourly, most, own.id, now):
-            return Drop("hourly_cap")
+            return "hourly_cap"
         if own.priority == "immediate" or own.channel not in HEARD:
             return None
         storm = key_of("storm", own.recipient, own.channel)
         window = key_of(storm, now // self._storm.within)
         if await self._take(window, self._storm.most, own.id, now):
             return None
-        return PutOff(now + self._storm.digest_after, "storm", storm)
+        if await self._take(key_of(storm, "digest"), DIGEST, own.id, now):
+            return PutOff(now + self._storm.digest_after, "storm", storm)
+        return "storm"
 
     async def _take(self, key: str, most: int, delivery_id: str, now: int) -> bool:
         return await self._store.take_place(key, now // HOUR, most, delivery_id)

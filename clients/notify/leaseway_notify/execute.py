@@ -21,7 +21,7 @@ from leaseway_notify.rules import DEFAULT, Rules
 from leaseway_notify.stores.base import Begun, DeliveryStore
 from leaseway_notify.verdict import Drop, Go, PutOff
 
-logger = logging.getLogger("leaseway_notify")
+_log = logging.getLogger("leaseway.notify")
 
 SETTLE_EVERY: Final = 0.2
 """Seconds between two tries at keeping what became of a message."""
@@ -91,7 +91,7 @@ class Execution:
                 return Wait(self._rules.led / 1000)
             return await self._begun(begun, fence, notes)
         except StoreAway as error:
-            logger.warning("%s waits, since the store is away: %s", delivery_id, error)
+            _log.warning("%s waits, since the store is away: %s", delivery_id, error)
             return Wait(self._rules.away / 1000)
 
     async def given_up(self, delivery_id: str, fence: int, error: str) -> None:
@@ -108,8 +108,8 @@ class Execution:
         except UnknownType as error:
             return await self._failed(own, fence, Fault(Kind.UNSUPPORTED_TYPE, str(error)))
         match verdict:
-            case Drop(reason):
-                return await self._settled(own, fence, Change("skipped", reason))
+            case Drop(reasons):
+                return await self._mark(own, fence, frozenset(), reasons, "")
             case PutOff(until, reason, batch_key):
                 change = Change("scheduled", reason, due_at=until, batch_key=batch_key)
                 await self._store.change(own.delivery.id, fence, change, self._now())

@@ -4,7 +4,7 @@ Asks the store and the policies, and changes nothing but the places under a cap,
 the answer is `execute.py`'s.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from leaseway_notify.caps import Caps
@@ -36,21 +36,23 @@ class Gate:
         """What is to become of a delivery that an attempt has begun, with those of its batch; `now` in ms.
 
         `frozen` are the ids of a batch that an attempt before may have sent: it stays as it is, as far as its
-        notifications are still wanted. Raises `UnknownType`, and `StoreAway`.
+        notifications are still wanted. The digest of a storm holds whatever is still wanted. Raises `UnknownType`,
+        and `StoreAway`.
         """
         own = begun.sending.delivery
+        storm = own.reason == "storm"
         if own.due_at > now + EARLY_MS:
             return PutOff(own.due_at, own.reason)
         profile = await self._store.profile(own.recipient)
-        if profile is None:
-            return Drop("unsubscribed")
         members = [one for one in (begun.sending, *begun.along) if not frozen or one.delivery.id in frozen]
         members.sort(key=lambda one: (one.notification.created_at, one.delivery.id))
+        if profile is None:
+            return _none_of(members, "unsubscribed")
         dropped = self._unwanted(members, profile, now)
         members = [one for one in members if one.delivery.id not in dropped]
         if members and (quiet := self._quiet_until(members, profile, now)) > now:
-            return PutOff(quiet, "quiet_hours")
-        outdated = await self._outdated(members, frozen)
+            return PutOff(quiet, "storm" if storm else "quiet_hours")
+        outdated = {} if storm else await self._outdated(members, frozen)
         return await self._going(begun.sending, profile, members, dropped | outdated, now)
 
     async def _going(
@@ -59,9 +61,14 @@ class Gate:
         """Once it is known what the message would hold: whether it holds anything, and whether it is one too many."""
         left = tuple(one for one in members if one.delivery.id not in dropped)
         if not left:
-            return Drop(dropped[own.delivery.id])
-        crowded = await self._caps.look(own, now)
-        return crowded if crowded is not None else Go(profile, left, dropped)
+            return Drop(dropped)
+        match await self._caps.look(own, now):
+            case None:
+                return Go(profile, left, dropped)
+            case PutOff() as later:
+                return later
+            case reason:
+                return Drop({**dropped, **_none_of(left, reason).reasons})
 
     def _unwanted(self, members: list[Sending], profile: Profile, now: int) -> dict[str, Reason]:
         """What the recipient does not want by now, or cannot get."""
@@ -100,6 +107,10 @@ class Gate:
             if one.notification.type in self._read_types and await self._store.is_read(one.notification.id)
         }
         return read if not frozen or len(read) == len(members) else {}
+
+
+def _none_of(members: Iterable[Sending], reason: Reason) -> Drop:
+    return Drop({one.delivery.id: reason for one in members})
 
 
 def situation(sending: Sending, profile: Profile, now: int) -> Situation:

@@ -19,9 +19,9 @@ class Go:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Never to be sent."""
+    """Never to be sent: why not, by delivery, its own among them."""
 
-    reason: Reason
+    reasons: Mapping[str, Reason]
 
 
 @dataclass(frozen=True, slots=True)

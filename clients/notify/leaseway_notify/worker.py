@@ -18,7 +18,7 @@ from leaseway_notify.message import Notes
 from leaseway_notify.rules import LeaseTooShort, check_lease
 from leaseway_notify.settings import Settings
 
-logger = logging.getLogger("leaseway_notify")
+_log = logging.getLogger("leaseway.notify")
 
 VERSION: Final = 1
 TYPE: Final = "notification_delivery.execute"
@@ -100,4 +100,4 @@ class DeliveryWorker:
         try:
             await self._execution.given_up(delivery_id, lease.attempts, error)
         except StoreAway as away:  # The outbox asks the queue, sooner or later, what became of it.
-            logger.warning("%s is dead, which the store could not be told: %s", delivery_id, away)
+            _log.warning("%s is dead, which the store could not be told: %s", delivery_id, away)

@@ -1,12 +1,16 @@
 """The store's verbs for execution, and for who looks at what became of deliveries."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from leaseway_notify.delivery import BEFORE, OPEN, Change, Delivery, Sending, Status
 from leaseway_notify.profile import Channel
 from leaseway_notify.stores.base import Begun, DeliveryFilter
 from leaseway_notify.stores.database import Database, Session
 from leaseway_notify.stores.rows import sending_of
+
+MOST_ALONG: Final = 500
+"""So many deliveries at most are taken along in one message; the others wait for the next."""
 
 
 class Deliveries:
@@ -112,7 +116,7 @@ async def _begin(session: Session, delivery_id: str, fence: int, now: int) -> Be
         await session.rows("lock_batch", batch)
     began = await session.run("begin", delivery_id, fence, now)
     if began and batch:
-        await session.run("take_along", batch, delivery_id, now)
+        await session.run("take_along", batch, delivery_id, now, MOST_ALONG)
     sending = await _sending(session, delivery_id)
     assert sending is not None
     if began:

@@ -102,8 +102,9 @@ AND status IN ('pending', 'scheduled', 'processing') ORDER BY id {for_update};
 
 -- name: take_along
 UPDATE {schema}delivery SET lead = $2, status = 'processing', updated_at = $3
-WHERE batch_key = $1 AND batch_key <> '' AND status IN ('pending', 'scheduled', 'processing')
-AND (lead = '' OR lead = $2) AND id <> $2;
+WHERE id IN (SELECT id FROM {schema}delivery WHERE batch_key = $1 AND batch_key <> ''
+    AND status IN ('pending', 'scheduled', 'processing') AND (lead = '' OR lead = $2) AND id <> $2
+    ORDER BY lead DESC, created_at, id LIMIT $4);
 
 -- name: led
 SELECT {sending} FROM {schema}delivery AS d JOIN {schema}notification AS n ON n.id = d.notification_id
