@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from leaseway_notify.delivery import BEFORE, OPEN, Change, Delivery, Sending, Status
 from leaseway_notify.profile import Channel
 from leaseway_notify.stores.base import Begun, DeliveryFilter
-from leaseway_notify.stores.database import Database, Session
+from leaseway_notify.stores.database import Session, Verbs
 from leaseway_notify.stores.rows import sending_of
 
 
-class Deliveries:
+class Deliveries(Verbs):
     """`DeliveryStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def delivery(self, delivery_id: str) -> Sending | None:
         """A delivery as it is by now."""
