@@ -219,6 +219,14 @@ def test_what_is_an_address_stays_as_it_is(address: str) -> None:
     assert mail_address(address) == address
 
 
+@pytest.mark.parametrize(
+    ("address", "name"), [("bell", ""), ("", ""), ("bell@app.example", "a\r\nBcc: eve@example.net")]
+)
+def test_a_sender_that_is_none_is_refused_at_the_start(address: str, name: str) -> None:
+    with pytest.raises(ValueError, match="mails cannot be sent from"):
+        From(address, name)
+
+
 # ── Templates ──
 
 

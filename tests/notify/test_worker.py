@@ -21,15 +21,17 @@ from leaseway.testing import Served, serving
 from leaseway_notify.compose import execution
 from leaseway_notify.event import Event
 from leaseway_notify.notifier import Notifier
+from leaseway_notify.outbox import Outbox, now_ms
 from leaseway_notify.plan import Plan
 from leaseway_notify.profile import Preferences, QuietHours
 from leaseway_notify.rules import DEFAULT, LeaseTooShort, Rules
-from leaseway_notify.settings import QueueSettings, Settings
+from leaseway_notify.settings import HOUR, OutboxSettings, QueueSettings, Settings
 from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
 from leaseway_notify.worker import DeliveryWorker
 from leaseway_schemas import example_folder
 from support.execution_scene import settings_for
+from support.faulty_notify_store import Faulty
 from support.mail_server import Mailroom, mail_server
 from support.notify_stores import profile
 from support.web_service import WebService, web_service
@@ -161,6 +163,25 @@ async def test_a_transient_fault_is_tried_again_after_the_queues_delay_and_dies_
     assert await scene.told(plan) == ("dead", "unavailable: 451 try later")
     assert (await scene.item(plan)).status == "dead"
     assert [one.delivery.id for one in await scene.store.attention(10)] == [f"{plan.notification.id}-email"]
+
+
+async def test_a_store_that_is_away_when_a_delivery_dies_is_told_later(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = await scene.notify()
+    scene.room.answer = lambda: "451 try later"
+    for _ in range(2):
+        await scene.drain()
+        scene.served.clock.advance(1.2 * 300)
+    faulty = Faulty(scene.store)
+    faulty.away["change"] = [False, True]
+    await replace(scene, store=faulty).drain()
+    assert (await scene.item(plan)).status == "dead"
+    assert await scene.told(plan) == ("retrying", "unavailable: 451 try later")
+    assert any("is dead, which the store could not be told" in line for line in caplog.messages)
+    outbox = Outbox(scene.store, scene.queue, OutboxSettings(silence=0), lambda: now_ms() + HOUR)
+    assert await outbox.ask() == 1
+    assert (await scene.told(plan))[0] == "dead"
 
 
 async def test_a_permanent_fault_fails_here_and_in_the_queue(scene: Scene) -> None:
