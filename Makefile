@@ -34,7 +34,7 @@ test: lint browser types ## lint, all tests, and how much of the code they reach
 	@$(RUN)/coverage combine --quiet
 	$(RUN)/coverage report
 	@echo 'The core and the stores are reached wholly, or this fails:'
-	$(RUN)/coverage report --include='*/core/*,*/store/*' --fail-under=100
+	$(RUN)/coverage report --include='*/core/*,*/store/*,*/stores/*' --fail-under=100
 
 lint: $(INSTALLED) ## style and types
 	$(RUN)/ruff check $(CHECKED)
