@@ -376,6 +376,14 @@ async def test_some_of_a_batch_can_be_left_out(store: SqlStore) -> None:
     assert found.along == ()
 
 
+async def test_one_of_a_batch_that_is_withdrawn_meanwhile_stays_so(store: SqlStore) -> None:
+    first, second, third = await batch(store)
+    await store.begin(first, 1, LATER)
+    assert await store.cancel(second, LATER)
+    assert await store.change(first, 1, Change("sent"), LATER)
+    assert await labels(store, [first, second, third]) == ["sent", "cancelled", "sent"]
+
+
 @pytest.mark.parametrize("end", ["cancel", "give_up", "quiet"])
 async def test_a_batch_that_loses_its_lead_waits_again_each_for_itself(store: SqlStore, end: str) -> None:
     first, second = await batch(store, 2)

@@ -125,13 +125,14 @@ async def _begin(session: Session, delivery_id: str, fence: int, now: int) -> Be
 async def _change(
     session: Session, delivery_id: str, fence: int, change: Change, now: int, only: Sequence[str] | None
 ) -> bool:
-    if not await session.rows("lock_begun", delivery_id, fence, BEFORE[change.status]):
+    allowed = BEFORE[change.status]
+    if not await session.rows("lock_begun", delivery_id, fence, allowed):
         return False
     together = [delivery_id, *(row["id"] for row in await session.rows("ids_led", delivery_id))]
     changed = together if only is None else [one for one in together if one in only]
     failed = int(bool(change.error) and change.status in OPEN)
     told = (change.status, change.reason, change.error, failed, change.due_at, change.batch_key, change.detail, now)
-    await session.run("change", changed, *told)
+    await session.run("change", changed, *told, allowed)  # One that was withdrawn meanwhile stays so.
     if delivery_id in changed and not failed:
         await session.run("free_led", delivery_id, now)
     return True

@@ -121,7 +121,7 @@ SELECT id FROM {schema}delivery WHERE lead = $1 AND id <> $1 AND status = 'proce
 UPDATE {schema}delivery SET status = $2, reason = $3, error = $4, failures = failures + $5,
     due_at = COALESCE($6, due_at), batch_key = COALESCE($7, batch_key), lead = CASE WHEN $5 > 0 THEN lead ELSE '' END,
     detail = $8, updated_at = $9
-WHERE id {in $1};
+WHERE id {in $1} AND status {in $10};
 
 -- name: note
 UPDATE {schema}delivery SET notes = $3 WHERE id = $1 AND fence = $2 AND status = 'processing';
