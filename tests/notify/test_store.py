@@ -154,6 +154,16 @@ async def test_plans_written_at_once_from_two_stores_are_one_notification(place:
             assert {plan.notification.duplicate_of for plans in kept for plan in plans} == {"", *holders}
 
 
+async def test_the_same_event_written_at_once_from_two_stores_is_written_once(place: tuple[str, Opener]) -> None:
+    async with await place[1]() as one, await place[1]() as other:
+        for number in range(5):
+            plan = planned(title=f"{number}")
+            kept = await asyncio.gather(
+                *(store.write([plan], now=NOW, held_until=NOW + DAY) for store in (one, other, one))
+            )
+            assert kept == [[plan]] * 3
+
+
 # ── The outbox ──
 
 
