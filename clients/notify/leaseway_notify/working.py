@@ -5,12 +5,12 @@ drain, for a platform without resident processes, does it once and ends. Opens a
 """
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from leaseway import Client
-from leaseway.signals import at_first_signal
 from leaseway_notify.channels.in_app import Announce, to_nobody
 from leaseway_notify.compose import execution
 from leaseway_notify.housekeeping import Housekeeper
@@ -19,6 +19,8 @@ from leaseway_notify.policy import Policies
 from leaseway_notify.settings import Settings
 from leaseway_notify.stores.opening import open_store
 from leaseway_notify.worker import DeliveryWorker
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(settings: Settings, *, drain: bool = False, policies: Policies | None = None) -> None:
@@ -89,7 +91,10 @@ async def _until_signal(settings: Settings, drain: bool, policies: Policies | No
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def told() -> None:
-        loop.call_soon_threadsafe(stop.set)
+        for number in SIGNALS:  # The next one does what the system does with it.
+            loop.remove_signal_handler(number)
+        stop.set()
 
-    with at_first_signal(told):
-        await work(settings, stop, drain=drain, policies=policies)
+    for number in SIGNALS:
+        loop.add_signal_handler(number, told)
+    await work(settings, stop, drain=drain, policies=policies)
