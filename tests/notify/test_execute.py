@@ -352,6 +352,25 @@ async def test_a_batch_that_may_have_been_sent_stays_as_it_is(scene: Scene) -> N
     assert titles(scene, 2) == ["Title 9"]
 
 
+@pytest.mark.parametrize("trouble", ["the server", "the store"])
+async def test_a_leader_that_was_read_before_leads_the_others_in_every_attempt(
+    scene: Scene, faulty: Faulty, trouble: str
+) -> None:
+    members = await batch(scene, 3)
+    inbox = await scene.store.delivery(f"{members[0].notification_id}-in_app")
+    assert inbox is not None
+    await scene.attempt(inbox.delivery)
+    await scene.store.mark_inbox("ada", "read", [members[0].notification_id], scene.now)
+    scene.room.answer = lambda: "451 later" if trouble == "the server" else "250 OK"
+    faulty.away["change"] = [trouble == "the store"]
+    assert isinstance(await scene.attempt(members[0]), Again if trouble == "the server" else Wait)
+    scene.room.answer = lambda: "250 OK"
+    assert await scene.attempt(members[0]) == Done("skipped", "already_read")
+    assert [await scene.told(one) for one in members] == [("skipped", "already_read"), ("sent", ""), ("sent", "")]
+    assert titles(scene) == ["Title 1", "Title 2"]
+    assert len(scene.mails) == (2 if trouble == "the server" else 1)
+
+
 async def test_of_very_many_the_newest_are_shown(tmp_path: Path) -> None:
     async with execution_scene(tmp_path, rules=Rules(shown=2)) as scene:
         members = await batch(scene, 5)
