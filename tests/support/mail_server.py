@@ -60,8 +60,8 @@ async def mail_server(**options: Any) -> AsyncIterator[Mailroom]:
 
 
 @asynccontextmanager
-async def scripted_server(greeting: bytes, answers: Mapping[bytes, bytes]) -> AsyncIterator[int]:
-    """The port of a server that says the greeting, and to each line the answer to its first word.
+async def scripted_server(greeting: bytes, answers: Mapping[bytes, bytes], *, pause: float = 0.0) -> AsyncIterator[int]:
+    """The port of a server that says the greeting, and to each line the answer to its first word, after a pause.
 
     To a word that is not among them it says nothing, for ever.
     """
@@ -71,6 +71,7 @@ async def scripted_server(greeting: bytes, answers: Mapping[bytes, bytes]) -> As
         writers.append(writer)
         writer.write(greeting)
         while line := await reader.readline():
+            await asyncio.sleep(pause)
             word = line.split()[0].upper() if line.split() else b""
             writer.write(answers.get(word, b""))
         writer.close()
