@@ -71,9 +71,10 @@ async def scripted_server(greeting: bytes, answers: Mapping[bytes, bytes], *, pa
         writers.append(writer)
         writer.write(greeting)
         while line := await reader.readline():
-            await asyncio.sleep(pause)
             word = line.split()[0].upper() if line.split() else b""
-            writer.write(answers.get(word, b""))
+            if word in answers:
+                await asyncio.sleep(pause)
+                writer.write(answers[word])
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
