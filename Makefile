@@ -34,7 +34,7 @@ test: lint browser types pgbouncer ## lint, all tests, and that they reach the w
 	$(DIRECT) $(COMPILED) $(MEASURED) $(RUN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 	@$(RUN)/coverage combine --quiet
 	@echo 'The core and the stores are reached wholly, or this fails:'
-	$(RUN)/coverage report --include='*/core/*,*/store/*' --fail-under=100
+	$(RUN)/coverage report --include='*/core/*,*/store/*,*/stores/*' --fail-under=100
 
 coverage: $(INSTALLED) browser types ## how much of all the code the tests reach; it takes half as long again as they do
 	@rm -f .coverage .coverage.*
@@ -94,7 +94,7 @@ $(INSTALLED): pyproject.toml
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer with venv is needed (Debian: apt-get install python3-venv)'; exit 1; }
 	@echo 'Installing into $(VENV) ...'
 	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
-	@$(RUN)/python -m pip install -qq --disable-pip-version-check --editable '.[server,dev]'
+	@$(RUN)/python -m pip install -qq --disable-pip-version-check --editable '.[server,notify,dev]'
 	@touch $@
 
 # The tests of the page want a Chromium, and playwright's driver a library that a bare system lacks. As root on Debian

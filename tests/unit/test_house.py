@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import leaseway
+
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = ROOT / "server" / "leaseway_server"
 LAYERS = ["core", "store", "runtime", "web"]
@@ -68,6 +70,15 @@ def test_the_client_meets_the_server_only_in_the_schemas(path: Path) -> None:
     assert not roots & {"leaseway_server", "starlette", "uvicorn", "httpx", "jsonschema", "jsonschema_rs"}
 
 
+@pytest.mark.parametrize("path", python_files(ROOT / "clients/notify"), ids=lambda path: path.name)
+def test_notifications_use_the_queue_as_any_user_of_it_would(path: Path) -> None:
+    """The client as it shows itself, and no part of the server."""
+    names = imports_of(path)
+    shown = {f"leaseway.{name}" for name in leaseway.__all__}
+    assert not [name for name in names if name.partition(".")[0] == "leaseway_server"]
+    assert not [name for name in names if name.startswith("leaseway.") and name not in shown]
+
+
 def test_an_import_of_the_client_stays_quick() -> None:
     """What takes long to import is loaded when it is first used."""
     code = "import leaseway, sys; print({'websockets', 'http.client', 'click', 'rich'} & sys.modules.keys())"
@@ -100,6 +111,7 @@ def test_a_wheel_holds_what_the_checkout_holds(tmp_path: Path) -> None:
         "schemas/leaseway_schemas",
         "clients/python/leaseway",
         "clients/javascript/leaseway_javascript",
+        "clients/notify/leaseway_notify",
     ]
     wanted = {
         str(path.relative_to((ROOT / package).parent))

@@ -1,0 +1,87 @@
+"""Planning: what becomes of an event, on each channel on its own. Pure: the profile and the time are arguments."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from leaseway_notify.delivery import Delivery, Notification, Reason, Status, delivery_id
+from leaseway_notify.event import Event
+from leaseway_notify.keys import batch_key, dedupe_key, group_key
+from leaseway_notify.policy import Action, Batch, Policies, Policy, Schedule, SendNow, Situation
+from leaseway_notify.profile import CHANNELS, Profile
+
+_BUILT_IN: Final = Policies()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A notification, and one delivery for each channel: skipped ones too, with their reason."""
+
+    notification: Notification
+    deliveries: tuple[Delivery, ...]
+
+    @property
+    def duplicate(self) -> bool:
+        """Whether an equal notification was made shortly before, so that nothing is delivered for this one."""
+        return bool(self.notification.duplicate_of)
+
+    def as_duplicate_of(self, notification_id: str) -> "Plan":
+        """The same, where another notification holds its key."""
+        return Plan(
+            replace(self.notification, duplicate_of=notification_id),
+            tuple(_skipped(delivery, "deduplicated") for delivery in self.deliveries),
+        )
+
+
+def plan(event: Event, profile: Profile, now: int, policies: Policies = _BUILT_IN) -> Plan:
+    """What becomes of the event. `now` in ms since the epoch. Raises `UnknownType`."""
+    assert event.recipient == profile.id
+    policy = policies.of(event.type)
+    notification = Notification(
+        id=event.id,
+        type=event.type,
+        recipient=event.recipient,
+        title=event.title,
+        body=event.body,
+        actor=event.actor,
+        context=event.context,
+        payload=event.payload,
+        dedupe_key=dedupe_key(event),
+        group_key=group_key(event),
+        created_at=now,
+    )
+    return Plan(notification, tuple(_delivery(Situation(event, profile, channel, now), policy) for channel in CHANNELS))
+
+
+def _delivery(situation: Situation, policy: Policy) -> Delivery:
+    event, channel, now = situation.event, situation.channel, situation.now
+    action = policy.decide(situation)
+    status, due_at, reason = _outcome(action, now)
+    return Delivery(
+        id=delivery_id(event.id, channel),
+        notification_id=event.id,
+        recipient=event.recipient,
+        channel=channel,
+        status=status,
+        reason=reason,
+        priority=event.priority or policy.priority,
+        due_at=due_at,
+        batch_key=batch_key(event, channel) if isinstance(action, Batch) else "",
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def _outcome(action: Action, now: int) -> tuple[Status, int, Reason]:
+    """The status, when it is due, and why."""
+    match action:
+        case SendNow():
+            return "pending", now, ""
+        case Schedule(at, reason):
+            return "scheduled", at, reason
+        case Batch(at):
+            return "scheduled", at, "batch"
+    return "skipped", now, action.reason
+
+
+def _skipped(delivery: Delivery, reason: Reason) -> Delivery:
+    return replace(delivery, status="skipped", due_at=delivery.created_at, reason=reason, batch_key="")
