@@ -24,6 +24,10 @@ settings.load_profile(os.environ.get("LEASEWAY_HYPOTHESIS_PROFILE", "suite"))
 _COUNTED: Final = (
     "unit/",
     "store/",
+    "notify/test_store",
+    "notify/test_opening",
+    "notify/test_notifier",
+    "notify/test_execute",
     "server/test_engine",
     "server/test_following",
     "server/test_lists",
