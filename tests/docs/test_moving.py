@@ -5,10 +5,12 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from typing import Final
 
+import httpx
 import pytest
 
 from chaos.at_work import Load
@@ -58,9 +60,17 @@ class Scene:
 
     async def ready(self) -> None:
         """Until it serves."""
-        await self.run(
-            "curl --fail --silent --retry 50 --retry-delay 0 --retry-connrefused http://127.0.0.1:8787/_ready"
-        )
+        async with httpx.AsyncClient(base_url=f"http://{self.address}", trust_env=False) as http:
+            while not await answers(http):
+                pass
+
+
+async def answers(http: httpx.AsyncClient) -> bool:
+    """Whether a server is there, and ready."""
+    try:
+        return (await http.get("/_ready")).status_code == HTTPStatus.OK
+    except httpx.TransportError:
+        return False
 
 
 @asynccontextmanager

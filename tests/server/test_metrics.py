@@ -262,12 +262,11 @@ async def test_sockets_and_what_they_say(tmp_path: Path) -> None:
 
 async def test_what_is_not_taken_by_a_client_is_told(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
-        item_id = (await at.ask("POST", "/items", {"item": 1, "meta": {"x": "y" * 1_900}})).json["id"]
-        async with at.socket("monitor") as deaf:
-            for _ in range(20):
-                deaf.say({"batch": [{"subscribe": [item_id]}] * 500})
+        posted = await at.ask("POST", "/items", [{"item": 1, "meta": {"x": "y" * 1_900}}] * 400)
+        ids = [each["id"] for each in posted.json["items"]]
+        async with raw_socket(f"{at.server.ws_url}/demo/monitor", receive_buffer=4_096) as deaf:
             while not (await at.of("leaseway_unsent_bytes")).get(("monitor", "demo"), 0):
-                pass
+                deaf.say({"subscribe": ids})  # Each time it is told all of them.
 
 
 async def test_what_is_refused_over_http_and_at_the_door(tmp_path: Path) -> None:
