@@ -91,9 +91,8 @@ def test_ids_are_new_and_sort_by_time() -> None:
     ("make", "message"),
     [
         (lambda: Profile(""), "id: expected 1 to 200 characters, found 0"),
-        (lambda: Profile("ada", zone="Europe/Berlim"),
-         "zone: there is no time zone 'Europe/Berlim'; expected an IANA name such as Europe/Berlin; did you mean "
-         + '"Europe/Berlin"?'),
+        (lambda: Profile("ada", zone="Mars/Base"),
+         "zone: there is no time zone 'Mars/Base'; expected an IANA name such as Europe/Berlin"),
         (lambda: Profile("ada", zone=7),  # type: ignore[arg-type]
          "zone: expected a text, found int"),
         (lambda: Profile("ada", address="a\nb"), "address: expected no control characters"),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import leaseway
+
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = ROOT / "server" / "leaseway_server"
 LAYERS = ["core", "store", "runtime", "web"]
@@ -66,6 +68,16 @@ def test_core_knows_no_io_no_clock_and_no_chance(path: Path) -> None:
 def test_the_client_meets_the_server_only_in_the_schemas(path: Path) -> None:
     roots = {name.partition(".")[0] for name in imports_of(path)}
     assert not roots & {"leaseway_server", "starlette", "uvicorn", "httpx", "jsonschema", "jsonschema_rs"}
+
+
+@pytest.mark.parametrize("path", python_files(ROOT / "clients/notify"), ids=lambda path: path.name)
+def test_notifications_use_the_queue_as_any_user_of_it_would(path: Path) -> None:
+    """The client as it shows itself, and no part of the server."""
+    names = imports_of(path)
+    assert not [name for name in names if name.partition(".")[0] == "leaseway_server"]
+    assert not [
+        name for name in names if name.startswith("leaseway.") and not hasattr(leaseway, name.partition(".")[2])
+    ]
 
 
 def test_an_import_of_the_client_stays_quick() -> None:

@@ -237,6 +237,7 @@ def _type_policy(table: Table, default: TypePolicy) -> TypePolicy:
 
 def _by_channel(table: Table, name: str, read: Any, default: Mapping[Channel, int]) -> Mapping[Channel, int]:
     if name not in table:
+        table.known.append(name)
         return default
     within = table.table(name)
     taken: dict[Channel, int] = {channel: within.take(channel, read, 0) for channel in CHANNELS if channel in within}

@@ -40,7 +40,7 @@ _DIALECT: Final = Dialect(
 _SQL: Final = load_queries(_DIALECT)
 _AGAIN: Final = frozenset({"40001", "40P01"})
 _BUSY: Final = frozenset({"55P03", "57014"})
-_AWAY: Final = frozenset({"25006", "3D000", "42501"})
+_AWAY: Final = frozenset({"25006", "3D000", "42501", "55000"})
 _AWAY_CLASSES: Final = frozenset({"08", "28", "53", "57", "58"})
 """Codes (SQLSTATE) and their classes that are not the work's fault."""
 
