@@ -1,7 +1,7 @@
 """Attempts at deliveries, with a real store and a real mail server: what is looked at before, and what comes of it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import time
 from pathlib import Path
@@ -20,9 +20,10 @@ from leaseway_notify.rules import Rules
 from leaseway_notify.settings import HOUR, MINUTE
 from leaseway_notify.stores import deliveries
 from leaseway_notify.stores.store import SqlStore
+from leaseway_notify.unsubscribe import Unsubscribe
 from leaseway_notify.vapid import new_key
 from support.browser_keys import Browser
-from support.notify_scene import Scene, notify_scene
+from support.execution_scene import Scene, execution_scene
 from support.notify_stores import profile
 from support.web_service import always, web_service
 
@@ -32,7 +33,7 @@ SENT = Done("sent")
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     """Without tables of its own."""
-    async with notify_scene(tmp_path) as scene:
+    async with execution_scene(tmp_path) as scene:
         yield scene
 
 
@@ -82,22 +83,19 @@ async def test_a_mail_is_sent_and_what_the_server_said_is_kept(scene: Scene) -> 
 
 @pytest.mark.parametrize("url", ["/t/1", "https://elsewhere.example/x"])
 async def test_tracking_leads_by_way_of_the_service_and_ends_after_its_time(tmp_path: Path, url: str) -> None:
-    async with notify_scene(tmp_path, email={"tracking": True}) as scene:
+    async with execution_scene(tmp_path, email={"tracking": True}) as scene:
         delivery = await scene.plan(type="system", payload={"url": url})
         await scene.attempt(delivery)
         body = scene.mails[0].get_body(("html",))
         assert body is not None
-        tokens = {
-            path: body.get_content().partition(f"http://127.0.0.1:8790/{path}/")[2][:32] for path in ("o", "c", "u")
-        }
-        opened, clicked, unsubscribed = [await scene.store.use_token(token, scene.now) for token in tokens.values()]
+        html = body.get_content()
+        tokens = {path: html.partition(f"http://127.0.0.1:8790/{path}/")[2][:32] for path in ("o", "c")}
+        opened, clicked = [await scene.store.use_token(token, scene.now) for token in tokens.values()]
         assert opened is not None
         assert (opened.kind, opened.delivery_id) == ("open", delivery.id)
         assert clicked is not None
         assert clicked.target == (url if "://" in url else f"http://127.0.0.1:8790{url}")
-        assert unsubscribed is not None
-        assert (unsubscribed.recipient, unsubscribed.type) == ("ada", "system")
-        assert unsubscribed.expires_at > clicked.expires_at == opened.expires_at
+        assert clicked.expires_at == opened.expires_at
         assert await scene.store.use_token(tokens["c"], clicked.expires_at) is None
 
 
@@ -208,6 +206,35 @@ async def test_an_unsubscribe_counts_at_once(scene: Scene, preferences: Preferen
     assert await scene.attempt(delivery) == Done("skipped", "unsubscribed")
     disabled = bool(preferences.disabled)
     assert await scene.attempt(urgent) == (Done("skipped", "unsubscribed") if disabled else SENT)
+
+
+async def test_the_link_of_a_mail_unsubscribes_whenever_it_is_followed(scene: Scene) -> None:
+    await scene.attempt(await scene.plan(type="system"))
+    token = scene.mails[0]["List-Unsubscribe"].rpartition("/")[2].rstrip(">")
+    secret, later = await scene.store.secret(), scene.now + 360 * 24 * HOUR
+    assert Unsubscribe.read(token, secret, later + 6 * 24 * HOUR) is None
+    said = Unsubscribe.read(token, secret, later)
+    assert said is not None
+    assert (said.recipient, said.type, said.channel) == ("ada", "system", "email")
+    for _ in range(2):
+        preferences = await scene.store.change_preferences("ada", said.mute)
+        assert preferences is not None
+        assert preferences.mutes == (Mute(type="system", channel="email"),)
+    assert await scene.attempt(await scene.plan(type="system", title="another")) == Done("skipped", "unsubscribed")
+    await scene.store.change_preferences("ada", said.unmute)
+    assert await scene.attempt(await scene.plan(type="system", title="a third")) == SENT
+    other = scene.mails[1]["List-Unsubscribe"].rpartition("/")[2].rstrip(">")
+    assert other == token
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda token: token[1:], lambda token: f"{token[:-1]}x", lambda _: "", lambda _: "ü.ü"]
+)
+async def test_a_link_that_is_none_of_ours_unsubscribes_nobody(spoil: Callable[[str], str]) -> None:
+    token = Unsubscribe("ada", "system", "email", 2**52).token(b"secret")
+    assert Unsubscribe.read(token, b"secret", 0) is not None
+    assert Unsubscribe.read(spoil(token), b"secret", 0) is None
+    assert Unsubscribe.read(token, b"other", 0) is None
 
 
 async def test_an_unsubscribe_counts_while_a_send_is_under_way(scene: Scene) -> None:
@@ -327,7 +354,7 @@ async def test_a_batch_that_may_have_been_sent_stays_as_it_is(scene: Scene) -> N
 
 
 async def test_of_very_many_the_newest_are_shown(tmp_path: Path) -> None:
-    async with notify_scene(tmp_path, rules=Rules(shown=2)) as scene:
+    async with execution_scene(tmp_path, rules=Rules(shown=2)) as scene:
         members = await batch(scene, 5)
         assert await scene.attempt(members[0]) == SENT
         assert titles(scene) == ["Title 3", "Title 4"]
@@ -339,7 +366,7 @@ async def test_of_very_many_the_newest_are_shown(tmp_path: Path) -> None:
 
 
 async def test_a_storm_becomes_a_digest(tmp_path: Path) -> None:
-    async with notify_scene(tmp_path, storm={"most": 2, "within": "10m", "digest_after": "1h"}) as scene:
+    async with execution_scene(tmp_path, storm={"most": 2, "within": "10m", "digest_after": "1h"}) as scene:
         storm = [await scene.plan(type="system", title=f"Title {n}", context=f"doc-{n}") for n in range(6)]
         endings = await asyncio.gather(*map(scene.attempt, storm))
         assert sorted(map(str, endings)) == sorted(map(str, [SENT] * 2 + [Wait(3600.0)] * 4))
@@ -355,7 +382,7 @@ async def test_a_storm_becomes_a_digest(tmp_path: Path) -> None:
 
 
 async def test_a_digest_of_a_storm_holds_only_what_is_still_wanted(tmp_path: Path) -> None:
-    async with notify_scene(tmp_path, storm={"most": 1, "within": "10m", "digest_after": "1h"}) as scene:
+    async with execution_scene(tmp_path, storm={"most": 1, "within": "10m", "digest_after": "1h"}) as scene:
         storm = [await scene.plan(type="system", title=f"Title {n}", context=f"doc-{n}") for n in range(4)]
         for one in storm:
             await scene.attempt(one)
@@ -367,7 +394,7 @@ async def test_a_digest_of_a_storm_holds_only_what_is_still_wanted(tmp_path: Pat
 
 
 async def test_a_digest_of_a_storm_waits_for_quiet_hours_and_stays_one(tmp_path: Path) -> None:
-    async with notify_scene(tmp_path, storm={"most": 1, "within": "10m", "digest_after": "1h"}) as scene:
+    async with execution_scene(tmp_path, storm={"most": 1, "within": "10m", "digest_after": "1h"}) as scene:
         storm = [await scene.plan(type="system", title=f"Title {n}", context="doc-1") for n in range(3)]
         for one in storm:
             await scene.attempt(one)
@@ -384,7 +411,7 @@ async def test_of_a_flood_the_digest_has_what_it_can_hold_and_the_rest_is_skippe
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caps, "DIGEST", 3)
-    async with notify_scene(tmp_path, storm={"most": 2, "within": "10m", "digest_after": "1h"}) as scene:
+    async with execution_scene(tmp_path, storm={"most": 2, "within": "10m", "digest_after": "1h"}) as scene:
         flood = [await scene.plan(type="system", title=f"Title {n}", context=f"doc-{n}") for n in range(9)]
         for one in flood:
             await scene.attempt(one)
@@ -402,7 +429,7 @@ async def test_a_batch_takes_along_only_so_many(scene: Scene, monkeypatch: pytes
 
 
 async def test_each_recipient_has_a_storm_of_their_own(tmp_path: Path) -> None:
-    async with notify_scene(tmp_path, storm={"most": 1, "within": "10m", "digest_after": "1h"}) as scene:
+    async with execution_scene(tmp_path, storm={"most": 1, "within": "10m", "digest_after": "1h"}) as scene:
         await scene.store.save_profile(profile("eve"))
         assert await scene.attempt(await scene.plan(type="system")) == SENT
         assert await scene.attempt(await scene.plan(type="system", recipient="eve")) == SENT
@@ -421,7 +448,7 @@ async def test_a_push_that_some_browsers_took_is_tried_again_at_the_others_alone
 
     new_key(tmp_path / "key.pem")
     push = {"keys": str(tmp_path / "key.pem"), "subject": "mailto:ops@app.example", "allow_private": True}
-    async with web_service(answer) as service, notify_scene(tmp_path, push=push) as scene:
+    async with web_service(answer) as service, execution_scene(tmp_path, push=push) as scene:
         browsers = {path: Browser() for path in answers}
         subscriptions = tuple(one.subscription(service.url + path, path) for path, one in browsers.items())
         await scene.store.save_profile(profile(subscriptions=subscriptions))
@@ -444,7 +471,7 @@ async def test_a_push_that_some_browsers_took_is_tried_again_at_the_others_alone
 async def test_a_push_to_a_private_address_is_refused_unless_that_is_allowed(tmp_path: Path) -> None:
     new_key(tmp_path / "key.pem")
     push = {"keys": str(tmp_path / "key.pem"), "subject": "mailto:ops@app.example"}
-    async with web_service(always(201)) as service, notify_scene(tmp_path, push=push) as scene:
+    async with web_service(always(201)) as service, execution_scene(tmp_path, push=push) as scene:
         endpoint = service.url.replace("http:", "https:")
         await scene.store.save_profile(profile(subscriptions=(Browser().subscription(endpoint),)))
         ending = await scene.attempt(await scene.plan("push"))
@@ -482,7 +509,7 @@ async def test_a_permanent_fault_is_told_at_once(scene: Scene) -> None:
 
 async def test_a_broken_template_fails_at_once_and_tells_its_line(tmp_path: Path) -> None:
     (tmp_path / "system.html.j2").write_text("{{ nothing }}")
-    async with notify_scene(tmp_path, email={"templates": str(tmp_path)}) as scene:
+    async with execution_scene(tmp_path, email={"templates": str(tmp_path)}) as scene:
         delivery = await scene.plan(type="system")
         assert isinstance(await scene.attempt(delivery), Failed)
         told = (await scene.of(delivery)).error
@@ -500,9 +527,9 @@ async def test_what_the_queue_has_given_up_is_dead(scene: Scene) -> None:
 
 
 async def test_a_type_that_nobody_knows_any_more_fails_at_once(tmp_path: Path) -> None:
-    async with notify_scene(tmp_path) as scene:
+    async with execution_scene(tmp_path) as scene:
         delivery = await scene.plan(type="system")
-    async with notify_scene(tmp_path) as scene:
+    async with execution_scene(tmp_path) as scene:
         del scene.execution._gate._policies._policies["system"]
         ending = await scene.attempt(delivery)
         assert isinstance(ending, Failed)
@@ -515,7 +542,7 @@ async def test_a_provider_may_ask_for_more_patience_than_the_queue_has(
 ) -> None:
     async with web_service(always(429, headers={"Retry-After": said})) as service:
         email = {"transport": "provider", "provider": service.url, "provider_key": "key"}
-        async with notify_scene(tmp_path, email=email) as scene:
+        async with execution_scene(tmp_path, email=email) as scene:
             ending = await scene.attempt(await scene.plan(type="system"))
     assert isinstance(ending, Again)
     assert (ending.fault.kind, ending.seconds) == (Kind.RATE_LIMITED, seconds)

@@ -29,8 +29,8 @@ from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
 from leaseway_notify.worker import DeliveryWorker
 from leaseway_schemas import example_folder
+from support.execution_scene import settings_for
 from support.mail_server import Mailroom, mail_server
-from support.notify_scene import settings_for
 from support.notify_stores import profile
 from support.web_service import WebService, web_service
 

@@ -7,14 +7,15 @@ same ones and its mail stays the same. What becomes of a token that is followed 
 import hmac
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urljoin
 
 from leaseway_notify.message import Message
 from leaseway_notify.profile import Channel
-from leaseway_notify.stores.base import Token, TokenKind, TokenStore
+from leaseway_notify.stores.base import Token, TokenStore
+from leaseway_notify.unsubscribe import Unsubscribe
 
 DAY_MS: Final = 86_400_000
 TOKEN_LENGTH: Final = 32
@@ -65,25 +66,28 @@ class Links:
         self._clock = clock
 
     async def of(self, message: Message) -> MessageLinks:
-        """The links of a message; their tokens are kept when this returns. Raises `StoreAway`."""
+        """The links of a message; with tracking, its tokens are kept when this returns. Raises `StoreAway`."""
         pages = tuple(self._url(one.url) if one.url else "" for one in message.notifications)
-        unsubscribe = self._token(message, "unsubscribe")
-        tokens = [unsubscribe]
-        opened = ""
-        if self._options.tracking:
-            pixel = self._token(message, "open")
-            clicks = {page: self._token(message, "click", page) for page in pages if page}
-            tokens += [pixel, *clicks.values()]
-            opened = self._url(f"o/{pixel.token}")
-            pages = tuple(self._url(f"c/{clicks[page].token}") if page else "" for page in pages)
-        await self._store.add_tokens(tokens)
-        own = unsubscribe.token
-        return MessageLinks(self._url(f"u/{own}"), self._url(f"p/{own}"), opened, pages)
+        token = self._unsubscribe(message).token(self._secret)
+        links = MessageLinks(self._url(f"u/{token}"), self._url(f"p/{token}"), "", pages)
+        return await self._tracked(message, links) if self._options.tracking else links
 
-    def _token(self, message: Message, kind: TokenKind, target: str = "") -> Token:
+    async def _tracked(self, message: Message, links: MessageLinks) -> MessageLinks:
+        opened = self._token(message, "open")
+        clicks = {page: self._token(message, "click", page) for page in links.entries if page}
+        await self._store.add_tokens([opened, *clicks.values()])
+        entries = tuple(self._url(f"c/{clicks[page].token}") if page else "" for page in links.entries)
+        return replace(links, opened=self._url(f"o/{opened.token}"), entries=entries)
+
+    def _unsubscribe(self, message: Message) -> Unsubscribe:
+        """Until the end of a day some time after the message: every attempt at it says the same."""
+        newest = message.newest
+        until = (newest.created_at + self._options.unsubscribe_kept) // DAY_MS * DAY_MS
+        return Unsubscribe(newest.recipient, newest.type, self._channel, until)
+
+    def _token(self, message: Message, kind: Literal["open", "click"], target: str = "") -> Token:
         said = "\n".join((kind, message.id, target)).encode()
-        newest, options = message.newest, self._options
-        kept = options.unsubscribe_kept if kind == "unsubscribe" else options.kept
+        newest = message.newest
         return Token(
             token=hmac.new(self._secret, said, sha256).hexdigest()[:TOKEN_LENGTH],
             kind=kind,
@@ -91,7 +95,7 @@ class Links:
             recipient=newest.recipient,
             type=newest.type,
             channel=self._channel,
-            expires_at=int(self._clock() * 1000) + kept,
+            expires_at=int(self._clock() * 1000) + self._options.kept,
             target=target,
         )
 
