@@ -22,8 +22,8 @@ from leaseway_notify.stores.base import DeliveryFilter
 from leaseway_notify.stores.postgres import open_postgres
 from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
-from support.notify_queue import items_in, queue_of, served_queue, worked_off
-from support.notify_stores import DAY, NOW, Opener, event, profile, subscription, written
+from support.notify_scene import items_in, queue_of, served_queue, worked_off
+from support.notify_stores import DAY, NOW, Enough, Opener, Rounds, event, profile, subscription, written
 from support.postgres import Postgres
 from support.server import TestServer
 
@@ -78,7 +78,7 @@ async def test_what_is_skipped_is_not_posted(store: SqlStore, queue: Client[Any,
     first, second = await notifier.notify_many([event(), event()])
     assert {first.duplicate, second.duplicate} == {True, False}
     assert len(await items_in(queue)) == 3
-    await notifier.notify(event(actor="ada"))
+    assert await Outbox(store, queue).post((await notifier.notify(event(actor="ada"))).deliveries)
     assert len(await items_in(queue)) == 3
 
 
@@ -395,20 +395,3 @@ class AwayOnce:
         if self.asked == 1:
             raise StoreAway("not now")
         return await self._store.unposted(limit, after)
-
-
-class Enough(Exception):
-    """So many rounds were."""
-
-
-class Rounds:
-    """Ends the rounds after so many pauses."""
-
-    def __init__(self, many: int) -> None:
-        self._many = many
-        self.pauses: list[float] = []
-
-    async def pause(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        if len(self.pauses) == self._many:
-            raise Enough

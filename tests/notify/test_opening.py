@@ -20,7 +20,7 @@ from leaseway_notify.stores.postgres import PostgresDatabase
 from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.statements import load_migrations
 from leaseway_notify.stores.store import SqlStore
-from support.notify_stores import DAY, NOW, Opener, profile, written
+from support.notify_stores import DAY, NOW, Enough, Opener, Rounds, profile, written
 from support.postgres import Postgres
 
 # ── Opening ──
@@ -137,6 +137,13 @@ async def test_a_file_that_another_process_writes_is_waited_for_and_then_told(
         await store.save_profile(profile())
 
 
+async def test_work_on_a_file_that_waits_for_anything_else_is_a_mistake(tmp_path: Path) -> None:
+    async with await open_sqlite(tmp_path / "n.db") as store:
+        with pytest.raises(AssertionError, match="awaits nothing but its session"):
+            await store._database.do(lambda _: asyncio.sleep(0))
+        await store.save_profile(profile())
+
+
 async def test_a_full_disk_is_told_and_nothing_of_the_work_stays(tmp_path: Path) -> None:
     async with await open_sqlite(tmp_path / "n.db") as store:
         connection = store._database._connection  # type: ignore[attr-defined]
@@ -207,3 +214,7 @@ async def test_the_house_is_swept_in_portions(store: SqlStore) -> None:
     later = Housekeeper(store, KeepSettings(portion=1), clock=lambda: NOW + 90 * DAY + 1)
     assert await later.sweep() == {"tokens": 0, "keys": 0, "places": 0, "dead": 2, "settled": 2, "inbox": 0}
     assert len(await store.unposted(10)) == 2
+    rounds = Rounds(1)
+    with pytest.raises(Enough):
+        await later.run(rounds.pause)
+    assert rounds.pauses == [3600.0]

@@ -184,6 +184,8 @@ def test_ids_and_keys_follow_from_the_event() -> None:
     made = plan(event(id="event-7"), profile(), NOON)
     assert [one.id for one in made.deliveries] == ["event-7-in_app", "event-7-push", "event-7-email"]
     assert made == plan(event(id="event-7"), profile(), NOON)
+    assert made.notification.url == ""
+    assert plan(event(payload={"url": "/doc/1"}), profile(), NOON).notification.url == "/doc/1"
     assert [bool(one.batch_key) for one in made.deliveries] == [False, False, True]
     again = made.as_duplicate_of("event-6")
     assert {shown(one) for one in again.deliveries} == {"skipped deduplicated"}

@@ -1,4 +1,4 @@
-"""The queue `notification-deliveries`: its configuration is one that a server takes, and its schema fits every delivery."""
+"""The queue `notification-deliveries`: a server takes its configuration, and its schema fits every delivery."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from leaseway_notify.event import PRIORITIES
 from leaseway_notify.queue import QUEUE, configuration, item_of, post_of
 from leaseway_notify.settings import QueueSettings
 from leaseway_server.config import load_config
-from support.notify_queue import served_queue
+from support.notify_scene import served_queue
 from support.notify_stores import planned
 
 
@@ -41,9 +41,9 @@ def test_the_configuration_is_as_the_design_says(tmp_path: Path) -> None:
 async def test_the_schema_refuses_what_is_no_delivery(tmp_path: Path, member: dict[str, Any]) -> None:
     async with served_queue(tmp_path / "server") as server, Client[Any, Any](f"{server.ws_url}/{QUEUE}") as queue:
         item = item_of(planned().deliveries[0])
-        with pytest.raises(Rejected, match="^schema"):
+        with pytest.raises(Rejected, match=r"^schema"):
             await queue.post({**item, **member})
-        assert await queue.post(item)
+        assert not (await queue.post(item)).duplicate
 
 
 def test_a_post_says_when_it_is_due_only_where_it_waits() -> None:

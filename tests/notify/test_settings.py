@@ -207,6 +207,12 @@ def test_what_is_no_toml_is_told(data: bytes, fault: str) -> None:
     assert str(refused.value).startswith(f"notify.toml: {fault}")
 
 
+def test_a_variable_of_a_table_that_is_none_is_no_matter() -> None:
+    Path("notify.toml").write_text("queue = 7")
+    with pytest.raises(SettingsRefused, match=r"^notify.toml: queue: expected a table"):
+        load_settings(environ={"LEASEWAY_NOTIFY_TOKEN": "lw_token"})
+
+
 def test_a_file_that_is_not_there_is_told() -> None:
     with pytest.raises(SettingsRefused, match=r"^other.toml: cannot be read: No such file"):
         load_settings(Path("other.toml"))

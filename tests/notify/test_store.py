@@ -174,7 +174,8 @@ async def test_what_waits_and_is_not_marked_is_to_be_posted(store: SqlStore) -> 
 async def test_what_was_due_and_unheard_of_is_silent_until_it_is_heard_of(store: SqlStore) -> None:
     plan = await written(store)
     now, later = channel(plan, "in_app"), channel(plan, "email")
-    await store.mark_posted([now.id, later.id], NOW)
+    await store.mark_posted([one.id for one in plan.deliveries], NOW)
+    await store.cancel(channel(plan, "push").id, NOW)
     assert [one.id for one in await store.silent(LATER, 10)] == [now.id]
     assert {one.id for one in await store.silent(later.due_at + 1, 10)} == {now.id, later.id}
     await store.mark_posted([now.id], LATER)

@@ -82,3 +82,21 @@ async def written(store: SqlStore, now: int = NOW, **members: Any) -> Plan:
     """A plan for it, that is written."""
     (kept,) = await store.write([planned(now, **members)], now=now, held_until=now + DAY)
     return kept
+
+
+class Enough(Exception):
+    """So many rounds were."""
+
+
+class Rounds:
+    """Ends the rounds after so many pauses."""
+
+    def __init__(self, many: int) -> None:
+        self._many = many
+        self.pauses: list[float] = []
+
+    async def pause(self, seconds: float) -> None:
+        """As `asyncio.sleep`, without the sleep."""
+        self.pauses.append(seconds)
+        if len(self.pauses) == self._many:
+            raise Enough

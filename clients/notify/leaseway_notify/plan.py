@@ -6,7 +6,7 @@ from typing import Final
 from leaseway_notify.delivery import Delivery, Notification, Reason, Status, delivery_id
 from leaseway_notify.event import Event
 from leaseway_notify.keys import batch_key, dedupe_key, group_key
-from leaseway_notify.policy import Action, Batch, Policies, Policy, Schedule, SendNow, Situation, Skip
+from leaseway_notify.policy import Action, Batch, Policies, Policy, Schedule, SendNow, Situation
 from leaseway_notify.profile import CHANNELS, Profile
 
 _BUILT_IN: Final = Policies()
@@ -80,8 +80,7 @@ def _outcome(action: Action, now: int) -> tuple[Status, int, Reason]:
             return "scheduled", at, reason
         case Batch(at):
             return "scheduled", at, "batch"
-        case Skip(reason):
-            return "skipped", now, reason
+    return "skipped", now, action.reason
 
 
 def _skipped(delivery: Delivery, reason: Reason) -> Delivery:

@@ -42,3 +42,10 @@ class Database(Protocol):
 
     async def close(self) -> None:
         """Lets go of it."""
+
+
+class Verbs:
+    """Some verbs of the store, over a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database

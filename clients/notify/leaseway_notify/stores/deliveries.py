@@ -6,18 +6,15 @@ from typing import Final
 from leaseway_notify.delivery import BEFORE, OPEN, Change, Delivery, Sending, Status
 from leaseway_notify.profile import Channel
 from leaseway_notify.stores.base import Begun, DeliveryFilter
-from leaseway_notify.stores.database import Database, Session
+from leaseway_notify.stores.database import Session, Verbs
 from leaseway_notify.stores.rows import sending_of
 
 MOST_ALONG: Final = 500
 """So many deliveries at most are taken along in one message; the others wait for the next."""
 
 
-class Deliveries:
+class Deliveries(Verbs):
     """`DeliveryStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def delivery(self, delivery_id: str) -> Sending | None:
         """A delivery as it is by now."""

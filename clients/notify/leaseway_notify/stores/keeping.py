@@ -6,7 +6,7 @@ from secrets import token_hex
 from typing import Final
 
 from leaseway_notify.stores.base import Leftover, Token
-from leaseway_notify.stores.database import Database, Session
+from leaseway_notify.stores.database import Session, Verbs
 from leaseway_notify.stores.rows import values_of
 
 HOUR: Final = 3_600_000
@@ -14,22 +14,16 @@ HOUR: Final = 3_600_000
 _OF_NOTIFICATIONS: Final = frozenset[Leftover]({"dead", "settled", "inbox"})
 
 
-class Caps:
+class Caps(Verbs):
     """`CapStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def take_place(self, key: str, hour: int, most: int, delivery_id: str) -> bool:
         """Whether this delivery has one of the places of this hour."""
         return await self._database.do(lambda session: _take_place(session, key, hour, most, delivery_id))
 
 
-class Tokens:
+class Tokens(Verbs):
     """`TokenStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add_tokens(self, tokens: Sequence[Token]) -> None:
         """Keeps them; those that are there already stay."""
@@ -56,11 +50,8 @@ class Tokens:
         return await self._database.do(work)
 
 
-class Housekeeping:
+class Housekeeping(Verbs):
     """`HousekeepingStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def drop(self, what: Leftover, before: int, limit: int) -> int:
         """Drops at most so many of those that ended before then."""
@@ -71,16 +62,14 @@ class Housekeeping:
 
 
 async def _take_place(session: Session, key: str, hour: int, most: int, delivery_id: str) -> bool:
-    for _ in range(most + 1):
-        taken = {row["slot"]: row["delivery_id"] for row in await session.rows("places", key, hour)}
-        if delivery_id in taken.values():
+    taken = {row["slot"]: row["delivery_id"] for row in await session.rows("places", key, hour)}
+    if delivery_id in taken.values():
+        return True
+    for slot in range(most):
+        # Another one may be quicker: then the next place is tried.
+        if slot not in taken and await session.run("take_place", key, hour, slot, delivery_id):
             return True
-        free = [slot for slot in range(most) if slot not in taken]
-        if not free:
-            return False
-        if await session.run("take_place", key, hour, free[0], delivery_id):
-            return True
-    return False  # Each time another one was quicker, so that none is left.
+    return False
 
 
 async def _drop_with_notifications(session: Session, what: Leftover, before: int, limit: int) -> int:

@@ -7,15 +7,12 @@ from leaseway_notify.errors import Refused
 from leaseway_notify.plan import Plan
 from leaseway_notify.profile import CHANNELS, Profile
 from leaseway_notify.stores.base import Connection
-from leaseway_notify.stores.database import Database, Session
+from leaseway_notify.stores.database import Session, Verbs
 from leaseway_notify.stores.rows import delivery_of, notification_of, profiles_of, values_of
 
 
-class Planning:
+class Planning(Verbs):
     """`NotificationStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def profiles(self, recipients: Sequence[str], within: Connection = None) -> dict[str, Profile]:
         """The profiles of those that have one."""
@@ -41,11 +38,8 @@ class Planning:
         return await self._database.look(lambda session: _written(session, notification_id))
 
 
-class Outgoing:
+class Outgoing(Verbs):
     """`OutboxStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def unposted(self, limit: int, after: str = "") -> list[Delivery]:
         """Those that wait and are not marked, by id."""

@@ -6,16 +6,13 @@ from leaseway_notify.delivery import Notification
 from leaseway_notify.errors import UnknownRecipient
 from leaseway_notify.profile import Preferences, Profile, PushSubscription
 from leaseway_notify.stores.base import InboxEntry, InboxVerb
-from leaseway_notify.stores.database import Database, Session
+from leaseway_notify.stores.database import Session, Verbs
 from leaseway_notify.stores.planning import profiles_in
 from leaseway_notify.stores.rows import entry_of, json_of, preferences_of
 
 
-class Profiles:
+class Profiles(Verbs):
     """`ProfileStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def profile(self, recipient: str) -> Profile | None:
         """A recipient's profile."""
@@ -73,11 +70,8 @@ class Profiles:
         return bool(await self._database.do(lambda session: session.run("remove_subscription", endpoint)))
 
 
-class Inboxes:
+class Inboxes(Verbs):
     """`InboxStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def put_in_inbox(self, notification: Notification, now: int) -> InboxEntry:
         """Puts it there, once."""

@@ -1,6 +1,5 @@
 """The store, over either database: each part's verbs, put together."""
 
-from leaseway_notify.stores.database import Database
 from leaseway_notify.stores.deliveries import Deliveries
 from leaseway_notify.stores.keeping import Caps, Housekeeping, Tokens
 from leaseway_notify.stores.planning import Outgoing, Planning
@@ -9,9 +8,6 @@ from leaseway_notify.stores.recipients import Inboxes, Profiles
 
 class SqlStore(Planning, Outgoing, Deliveries, Profiles, Inboxes, Caps, Tokens, Housekeeping):
     """All verbs of `base.Store`. Use `open_sqlite` or `open_postgres`, then `close` or `async with`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def __aenter__(self) -> "SqlStore":
         return self
