@@ -1,6 +1,7 @@
 """The command line `leaseway-notify`: what it is given, what it prints, and with which status it ends.
 
-What programs read goes to the standard output, what is said to people beside it to standard error. No work is done here.
+What programs read goes to the standard output, what is said to people beside it to standard error. No work is done
+here.
 """
 
 import asyncio
@@ -167,7 +168,7 @@ def token(recipient: str, minutes: int, file: Path | None) -> None:
 @click.option("--retry-all", type=click.Choice(["failed", "dead"]), help="Begin all of these anew.")
 @_json_option
 def attention(file: Path | None, retried: tuple[str, ...], retry_all: str | None, as_json: bool) -> None:
-    """Show what needs a person: failed deliveries, which cannot succeed as they are, and dead ones, whose tries are spent.
+    """Show what needs a person: failed deliveries, which cannot succeed as they are, and dead ones, out of tries.
 
     \b
     Examples:
@@ -196,7 +197,9 @@ def attention(file: Path | None, retried: tuple[str, ...], retry_all: str | None
         of_it = [one for one in found if one.delivery.status == status]
         click.echo(f"{status}: {len(of_it)}")
         for one in of_it:
-            click.echo(f"  {one.delivery.id}  {_printable(one.notification.recipient)}  {_printable(one.delivery.error)}")
+            click.echo(
+                f"  {one.delivery.id}  {_printable(one.notification.recipient)}  {_printable(one.delivery.error)}"
+            )
 
 
 @main.command()
@@ -253,6 +256,8 @@ def _faults_told() -> Iterator[None]:
     """Each kind of fault with its status, in one line or one for each."""
     try:
         yield
+    except ModuleNotFoundError as missing:
+        _fail(f"the module {missing.name!r} is not installed: pip install 'leaseway[notify]'", WRONG_USAGE)
     except SettingsRefused as refused:
         _fail(str(refused), WRONG_USAGE)
     except Refused as refused:

@@ -93,9 +93,7 @@ async def look(settings: Settings) -> list[Sending]:
         return found
 
 
-async def reopen(
-    settings: Settings, ids: Sequence[str], status: str, told: Callable[[Delivery], object]
-) -> list[str]:
+async def reopen(settings: Settings, ids: Sequence[str], status: str, told: Callable[[Delivery], object]) -> list[str]:
     """Begins these, and all of this status, anew; gives those that are not among what needs a person."""
     wanted = list(ids)
     if status:

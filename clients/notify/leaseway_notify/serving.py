@@ -75,10 +75,9 @@ def check_served(settings: Settings) -> None:
     """Raises `SettingsRefused` where the service would know nobody."""
     missing = [name for name in ("token", "secret") if getattr(settings.service, name) is None]
     if missing:
+        how = "is needed by the service: at least 32 characters such as `openssl rand -hex 32` prints"
         raise SettingsRefused(
-            f"service.{name}: is needed by the service, at least 32 characters such as `openssl rand -hex 32` prints; "
-            f"in notify.toml, or as LEASEWAY_NOTIFY_SERVICE_{name.upper()}"
-            for name in missing
+            [f"service.{one}: {how}; in notify.toml, or as LEASEWAY_NOTIFY_SERVICE_{one.upper()}" for one in missing]
         )
 
 
@@ -141,7 +140,8 @@ def _push_key(settings: Settings) -> str:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol named: asyncio sends small answers at once (TCP_NODELAY) only where it reads that there.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))

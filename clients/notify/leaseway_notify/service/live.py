@@ -1,4 +1,4 @@
-"""Who looks at an inbox right now. A page is woken, and then told what is new by the store: nothing is kept here twice."""
+"""Who looks at an inbox right now. A page is woken, and looks into the store for what is new: none of it is here."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""`/inbox/live`: the WebSocket of an open page. It says who it is, and is told what is new until its token's time is over.
+"""`/inbox/live`: the WebSocket of an open page. It says who it is, and is told what is new until its token ends.
 
 client → server, once     {"token": "…", "after": 17}     `after`: the number of the newest entry that the page has
 server → client           {"type": "hello", "unread": 2}

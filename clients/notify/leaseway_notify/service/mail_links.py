@@ -57,7 +57,7 @@ class UnsubscribeEndpoint(HTTPEndpoint):
         said = _read(request)
         if said is None or not said.type:
             return _over()
-        return page("unsubscribe.html.j2", type=said.type, done=False, undone=False)
+        return _asked(request, said)
 
     async def post(self, request: Request) -> Response:
         """No more of it, from now on (RFC 8058: in one click, without a redirect, whatever the body)."""
@@ -77,7 +77,12 @@ async def _set(request: Request, *, done: bool) -> Response:
     change = said.mute if done else said.unmute
     if await desk.store.change_preferences(said.recipient, change) is None:
         return _over()
-    return page("unsubscribe.html.j2", type=said.type, done=done, undone=not done)
+    return _asked(request, said, done=done, undone=not done)
+
+
+def _asked(request: Request, said: Unsubscribe, *, done: bool = False, undone: bool = False) -> Response:
+    token = request.path_params["token"]
+    return page("unsubscribe.html.j2", type=said.type, token=token, done=done, undone=undone)
 
 
 class PreferencesPage(HTTPEndpoint):

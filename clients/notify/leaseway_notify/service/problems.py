@@ -4,7 +4,7 @@ The codes are those of the queue's server, and `unknown-recipient` and `unknown-
 """
 
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from starlette.exceptions import HTTPException
@@ -15,12 +15,15 @@ from leaseway_notify.errors import Refused, StoreAway, UnknownRecipient, Unknown
 
 PROBLEM: Final = "application/problem+json"
 _CODES: Final = {404: "not-found", 405: "bad-message"}
-_DETAILS: Final = {404: "there is nothing at this path", 405: "this path takes other methods; the header Allow names them"}
+_DETAILS: Final = {
+    404: "there is nothing at this path",
+    405: "this path takes other methods; the header Allow names them",
+}
 MOST_DETAIL: Final = 400
 
 
 class Problem(Exception):
-    """A request that is refused; `code` is what a program acts on, the text is for people. `path` as `Refused` has it."""
+    """A request that is refused; `code` is for programs, the text for people. `path` as `Refused` has it."""
 
     def __init__(self, status: HTTPStatus, code: str, detail: str, path: str = "", retry_after: int = 0) -> None:
         super().__init__(detail)
@@ -43,7 +46,7 @@ def not_found(detail: str) -> Problem:
 
 def answer(problem: Problem) -> Response:
     """The document of a problem."""
-    body = {
+    body: dict[str, Any] = {
         "type": "about:blank",
         "title": problem.status.phrase,
         "status": problem.status.value,

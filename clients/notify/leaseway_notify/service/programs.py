@@ -1,4 +1,4 @@
-"""What other programs ask: notify, say who a recipient is, tell that an inbox has something new, and look for trouble."""
+"""What other programs ask: notify, say who a recipient is, tell of something new in an inbox, and look for trouble."""
 
 from http import HTTPStatus
 from typing import Any, Final, cast
@@ -137,5 +137,3 @@ def _before(request: Request) -> str:
     before = request.query_params.get("before", "")
     check_text("before", before, 100)
     return before
-
-

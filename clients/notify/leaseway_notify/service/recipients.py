@@ -143,7 +143,8 @@ def _subscription(said: dict[str, Any], *, loopback: bool) -> PushSubscription:
     if not isinstance(keys, dict):
         raise Refused("keys", "expected an object with p256dh and auth")
     name = sha256(str(endpoint).encode(errors="replace")).hexdigest()[:16]
-    one = PushSubscription(name, endpoint, keys.get("p256dh"), keys.get("auth"))  # type: ignore[arg-type]  it checks
+    read: Any = (name, endpoint, keys.get("p256dh"), keys.get("auth"))
+    one = PushSubscription(*read)  # It checks them.
     try:
         Outbound(loopback=loopback).check(one.endpoint)
     except NotSent as error:

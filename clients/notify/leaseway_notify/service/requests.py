@@ -1,4 +1,4 @@
-"""What a request says: its body, its query, and who asks. Raises `Problem` for what cannot be taken; does nothing else."""
+"""What a request says: its body, its query, and who asks. Raises `Problem` for what cannot be taken."""
 
 import hmac
 from http import HTTPStatus
