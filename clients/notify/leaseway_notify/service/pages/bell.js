@@ -170,7 +170,7 @@ export class LeasewayBell extends HTMLElement {
   }
 
   #render() {
-    const { button, count, all, empty, more } = this.#parts;
+    const { button, count, panel, all, empty, more } = this.#parts;
     const state = this.#inbox?.state ?? "connecting";
     count.textContent = this.#unread > 99 ? "99+" : String(this.#unread);
     count.hidden = this.#unread === 0;
@@ -178,6 +178,7 @@ export class LeasewayBell extends HTMLElement {
     const what = { away: ", not connected", "signed-out": ", signed out" }[state] ?? "";
     button.setAttribute("aria-label", `Notifications, ${this.#unread || "none"} unread${what}`);
     button.dataset.state = state;
+    if (this.#unread === 0 && this.shadowRoot.activeElement === all) panel.focus(); // It goes; the keyboard stays.
     all.hidden = this.#unread === 0;
     empty.hidden = this.#entries.length > 0;
     const inbox = this.getAttribute("inbox");
@@ -202,7 +203,7 @@ function parts(bell) {
   const list = make("ul", { "aria-labelledby": "title" });
   const empty = make("p", { class: "empty" }, "Nothing yet.");
   const more = make("p", { class: "foot" }, make("a", {}, "All notifications"));
-  const about = { class: "panel", id: "panel", role: "dialog", "aria-labelledby": "title", hidden: true };
+  const about = { class: "panel", id: "panel", role: "dialog", "aria-labelledby": "title", tabindex: "-1", hidden: true };
   const panel = make("div", about, head, fault, list, empty, more);
   const status = make("div", { class: "quiet", role: "status" });
   return { button, count, panel, all, fault, list, empty, more, status };
