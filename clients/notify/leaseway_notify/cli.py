@@ -214,7 +214,9 @@ def demo(once: bool, port: int) -> None:
     Example:
       leaseway-notify demo
     """
-    from leaseway_notify.demo.show import DemoFailed, run
+    with _faults_told():
+        from leaseway_notify.demo.processes import DemoFailed
+        from leaseway_notify.demo.show import run
 
     try:
         raise SystemExit(asyncio.run(run(once=once, port=port, say=click.echo)))

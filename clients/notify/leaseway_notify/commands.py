@@ -56,6 +56,7 @@ async def run_worker(settings: Settings, stop: asyncio.Event, *, drain: bool) ->
         beside = [asyncio.create_task(_stopped(worker, stop))]
         if not drain:
             beside += [asyncio.create_task(keep_posting(queue, outbox)), asyncio.create_task(housekeeper.run())]
+        _log.info("working on %s", settings.queue.url)
         try:
             await worker.work()
         finally:

@@ -102,7 +102,7 @@ async def serving(
         push_key=_push_key(settings),
         clock=clock,
     )
-    listener = _listen(settings.service.host, settings.service.port)
+    listener = listen(settings.service.host, settings.service.port)
     web = WebServer(_uvicorn_config(desk))
     beside = [
         asyncio.create_task(keep_posting(queue, outbox)),
@@ -138,7 +138,8 @@ def _push_key(settings: Settings) -> str:
     return VapidKey.read(settings.push.keys, settings.push.subject).public
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises `OSError`, which names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With its protocol named: asyncio sends small answers at once (TCP_NODELAY) only where it reads that there.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -40,6 +40,8 @@ STYLE.replaceSync(`
   li p { margin: .1rem 0 0; white-space: pre-line; }
   li small { opacity: .75; }
   a { color: var(--accent); }
+  [role="alert"] { margin: 0; padding: .7rem .8rem; color: light-dark(#a4231a, #ff9188); }
+  [role="alert"]:empty { display: none; }
   .foot, .empty { padding: .7rem .8rem; margin: 0; }
   .quiet { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
   @keyframes ring { 15%, 45%, 75% { transform: rotate(14deg); } 30%, 60%, 90% { transform: rotate(-14deg); } }
