@@ -59,7 +59,9 @@ def serve(file: Path | None, listen: str | None) -> None:
     with _faults_told():
         settings = _settings(file, listen=listen)
         from leaseway_notify.commands import run_service
+        from leaseway_notify.serving import check_served
 
+        check_served(settings)
         _run(lambda stop: run_service(settings, stop))
 
 

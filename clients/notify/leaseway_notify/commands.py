@@ -21,7 +21,7 @@ from leaseway_notify.stores.opening import open_store
 from leaseway_notify.worker import DeliveryWorker
 
 QUEUE_WITHIN: Final = 3.0
-"""Seconds that a command which posts waits for the queue; then what it posted waits in the outbox."""
+"""Seconds that a command which ends by itself waits for the queue."""
 PORTION: Final = 100
 MOST: Final = 10_000
 """So many deliveries a command shows."""
@@ -46,7 +46,8 @@ async def run_worker(settings: Settings, stop: asyncio.Event, *, drain: bool) ->
         execution(store, settings, announce=announcer) as executing,
     ):
         worker = DeliveryWorker(executing, settings, drain=drain)
-        queue: Client[Any, Any] = Client(settings.queue.url, settings.queue.token)
+        within = QUEUE_WITHIN if drain else 30.0
+        queue: Client[Any, Any] = Client(settings.queue.url, settings.queue.token, open_timeout=within)
         outbox, housekeeper = Outbox(store, queue, settings.outbox), Housekeeper(store, settings.keep)
         if drain:
             async with queue:
