@@ -22,6 +22,7 @@ from leaseway_notify.queue import QUEUE
 from leaseway_notify.recipient_token import read_token
 from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
+from leaseway_server.config import load_config
 from support.caddy import free_port
 from support.http_client import http_client
 from support.notify_scene import served_queue
@@ -40,14 +41,15 @@ class Scene:
 
     async def run(self, *words: str, given: str | None = None) -> Result:
         """Runs a command to its end."""
-        config = [] if words[0] in ("vapid", "demo") else ["--config", str(self.folder / "notify.toml")]
+        config = [] if words[0] in ("vapid", "queue") else ["--config", str(self.folder / "notify.toml")]
         return await asyncio.to_thread(CliRunner().invoke, main, [*words, *config], input=given)
 
     def write(self, queue: str, text: str = "") -> None:
         """Writes notify.toml."""
         port = self.url.rpartition(":")[2]
         (self.folder / "notify.toml").write_text(
-            f'[queue]\nurl = "{queue}"\n[service]\nlisten = "127.0.0.1:{port}"\ntoken = "{TOKEN}"\nsecret = "{SECRET}"\n{text}'
+            f'[queue]\nurl = "{queue}"\n[service]\nlisten = "127.0.0.1:{port}"\ntoken = "{TOKEN}"\n'
+            f'secret = "{SECRET}"\n{text}'
         )
 
 
@@ -163,6 +165,16 @@ async def test_a_key_is_written_once_and_for_its_owner_alone(scene: Scene) -> No
     assert "there is a file already" in again.stderr
 
 
+async def test_a_profile_is_saved(scene: Scene) -> None:
+    assert (await scene.run("profile", "bea", "--address", "bea@example.com", "--zone", "Europe/Berlin")).exit_code == 0
+    assert await scene.store.profile("bea") == Profile("bea", "bea@example.com", zone="Europe/Berlin")
+
+
+async def test_the_queues_configuration_is_one_that_the_server_takes(scene: Scene) -> None:
+    (scene.folder / "leaseway.toml").write_text((await scene.run("queue")).stdout)
+    assert list(load_config(scene.folder / "leaseway.toml").queues) == [QUEUE]
+
+
 async def test_a_token_is_the_recipients(scene: Scene) -> None:
     ended = await scene.run("token", "ada", "--minutes", "5")
     who = read_token(ended.stdout.strip(), SECRET, now_ms() / 1000)
@@ -175,6 +187,7 @@ async def test_a_token_is_the_recipients(scene: Scene) -> None:
     [
         (["send", "{"], "", 2, "EVENT is no JSON"),
         (["send", "[]"], "", 1, "expected an object"),
+        (["profile", "bea", "--zone", "Atlantis"], "", 1, "Atlantis"),
         (["send", EVENT.replace("ada", "nobody")], "", 1, "there is no profile of 'nobody'"),
         (["send", EVENT.replace("system", "unknown")], "", 1, "no policy is registered"),
         (["send", EVENT], '[email]\nport = "x"', 2, "email.port: expected a whole number"),

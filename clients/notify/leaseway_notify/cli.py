@@ -121,6 +121,40 @@ def _event(text: str) -> Any:
         raise click.UsageError(f"EVENT is no JSON: {error}") from None
 
 
+@main.command()
+def queue() -> None:
+    """Print what the server's leaseway.toml should say of the queue.
+
+    \b
+    Example:
+      leaseway-notify queue >> leaseway.toml
+    """
+    from leaseway_notify.queue import configuration
+
+    click.echo(configuration(), nl=False)
+
+
+@main.command()
+@click.argument("recipient")
+@click.option("--address", default="", help="For mails; without one there are none.")
+@click.option("--name", default="", help="What mails call them.")
+@click.option("--zone", default="UTC", show_default=True, help="Their time zone, such as Europe/Berlin.")
+@_config_option
+def profile(recipient: str, address: str, name: str, zone: str, file: Path | None) -> None:
+    """Say who a recipient is, before anything can be sent to them. Their preferences and browsers stay as they are.
+
+    \b
+    Example:
+      leaseway-notify profile ada --address ada@example.com --zone Europe/Berlin
+    """
+    with _faults_told():
+        settings = _settings(file)
+        from leaseway_notify.commands import save_contact
+        from leaseway_notify.profile import Profile
+
+        asyncio.run(save_contact(settings, Profile(recipient, address, name, zone)))
+
+
 @main.group()
 def vapid() -> None:
     """The key that pushes are signed with."""

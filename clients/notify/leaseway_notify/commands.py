@@ -15,6 +15,7 @@ from leaseway_notify.housekeeping import Housekeeper
 from leaseway_notify.notifier import Notifier
 from leaseway_notify.outbox import Outbox, now_ms
 from leaseway_notify.plan import Plan
+from leaseway_notify.profile import Profile
 from leaseway_notify.serving import keep_posting, serving
 from leaseway_notify.settings import Settings
 from leaseway_notify.stores.opening import open_store
@@ -72,15 +73,20 @@ async def _stopped(worker: DeliveryWorker, stop: asyncio.Event) -> None:
     worker.stop()
 
 
+async def save_contact(settings: Settings, profile: Profile) -> None:
+    """Writes who a recipient is."""
+    async with await open_store(settings.store) as store:
+        await store.save_contact(profile)
+
+
 async def send_event(settings: Settings, said: object) -> tuple[Plan, bool]:
     """What became of an event, and whether its deliveries are in the queue."""
     event = Event.of(said)
     async with await open_store(settings.store) as store, _queue(settings) as queue:
-        await Notifier(store, queue, settings).notify(event)
-        plan = await store.notification(event.id)
-    assert plan is not None
-    waiting = [one for one in plan.deliveries if not one.ended]
-    return plan, all(one.posted_at for one in waiting)
+        plan = await Notifier(store, queue, settings).notify(event)
+        kept = await store.notification(event.id)
+    assert kept is not None
+    return plan, all(one.posted_at or one.ended for one in kept.deliveries)
 
 
 async def look(settings: Settings) -> list[Sending]:
