@@ -1,4 +1,4 @@
-"""docs/notify.md: its ten minutes are gone through as they stand there, to a bell that rings, and its settings are ours."""
+"""docs/notify.md: its ten minutes are gone through as they stand there, to a bell that rings; its settings are ours."""
 
 import asyncio
 import re
@@ -53,7 +53,7 @@ async def test_ten_minutes_from_an_event_to_a_bell(tmp_path: Path) -> None:
                 output, errors = await process.communicate()
             assert (errors, b"('in_app', 'pending', '')" in output) == (b"", True)
             assert await rung(bell) == "The report is ready"
-        async with python(block("token"), tmp_path) as process:
+        async with python(block("make-token"), tmp_path) as process:
             output, _ = await process.communicate()
         made = orjson.loads(output.replace(b"'", b'"'))["token"]
         async with http_client(address) as client:
