@@ -33,7 +33,7 @@ test: lint browser types ## lint, all tests, and that they reach the whole core;
 	$(DIRECT) $(COMPILED) $(MEASURED) $(RUN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 	@$(RUN)/coverage combine --quiet
 	@echo 'The core and the stores are reached wholly, or this fails:'
-	$(RUN)/coverage report --include='*/core/*,*/store/*' --fail-under=100
+	$(RUN)/coverage report --include='*/core/*,*/store/*,*/stores/*' --fail-under=100
 
 coverage: $(INSTALLED) browser types ## how much of all the code the tests reach; it takes half as long again as they do
 	@rm -f .coverage .coverage.*

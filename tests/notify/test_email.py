@@ -219,6 +219,14 @@ def test_what_is_an_address_stays_as_it_is(address: str) -> None:
     assert mail_address(address) == address
 
 
+@pytest.mark.parametrize(
+    ("address", "name"), [("bell", ""), ("", ""), ("bell@app.example", "a\r\nBcc: eve@example.net")]
+)
+def test_a_sender_that_is_none_is_refused_at_the_start(address: str, name: str) -> None:
+    with pytest.raises(ValueError, match="mails cannot be sent from"):
+        From(address, name)
+
+
 # ── Templates ──
 
 
@@ -318,6 +326,14 @@ async def test_a_server_that_accepts_and_then_hangs_costs_the_timeout(answers: d
         smtp = Smtp(SmtpServer("127.0.0.1", port, "none", timeout=0.1))
         error = await refused(lambda: Email(FROM, Templates(), Given(), smtp).send(MESSAGE, TO, NOTES))
     assert (error.fault.kind, error.fault.transient) == (Kind.TIMEOUT, True)
+
+
+async def test_a_server_that_is_slow_at_each_step_costs_the_timeout_once() -> None:
+    answers = {b"MAIL": b"250 OK\r\n", b"RCPT": b"250 OK\r\n", b"DATA": b"354 go on\r\n", b".": b"250 taken\r\n"}
+    async with scripted_server(b"220 mail.test\r\n", HELLO | answers, pause=0.3) as port:
+        smtp = Smtp(SmtpServer("127.0.0.1", port, "none", timeout=0.5))
+        error = await refused(lambda: Email(FROM, Templates(), Given(), smtp).send(MESSAGE, TO, NOTES))
+    assert error.fault.kind is Kind.TIMEOUT
 
 
 async def test_a_mail_that_was_taken_is_sent_whatever_the_server_says_to_quit() -> None:

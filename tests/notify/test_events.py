@@ -30,6 +30,9 @@ def nested(depth: int) -> dict[str, Any]:
         ({"context": "c" * 201}, "context: expected 0 to 200 characters, found 201"),
         ({"title": ""}, "title: expected 1 to 300 characters, found 0"),
         ({"title": "a\r\nBcc: eve@example.com"}, "title: expected no control characters"),
+        ({"title": "a\u2028Bcc: eve@example.com"}, "title: expected no control characters"),
+        ({"title": "a\x85b"}, "title: expected no control characters"),
+        ({"body": "a\x85b"}, "body: expected no control characters"),
         ({"title": "\ud800"}, "title: half of a surrogate pair is no character"),
         ({"body": "b" * 10_001}, "body: expected 0 to 10000 characters, found 10001"),
         ({"body": "a\0b"}, "body: expected no control characters"),
@@ -81,6 +84,11 @@ def test_a_payload_is_a_copy_and_as_json_says_it() -> None:
     assert event.payload == {"tuple": [1, 2], "url": "https://example.com/a?b"}
 
 
+def test_a_body_has_lines_and_a_link_may_be_a_path() -> None:
+    said = SAID | {"body": "a\n\tb\r\nc\u2028d", "payload": {"url": "/doc/1?a=b#c"}}
+    assert Event.of(said).body == said["body"]
+
+
 def test_ids_are_new_and_sort_by_time() -> None:
     ids = [new_id() for _ in range(1_000)]
     assert len(set(ids)) == 1_000
@@ -106,7 +114,12 @@ def test_ids_are_new_and_sort_by_time() -> None:
         (lambda: QuietHours(time(1, tzinfo=UTC), time(2)),
          "quiet_hours.start: expected a time of the day without a zone"),
         (lambda: PushSubscription("1", "ftp://a", "k", "a"),
-         "subscription.endpoint: expected an http or https URL, or a path that begins with one slash"),
+         "subscription.endpoint: expected an http or https URL"),
+        (lambda: PushSubscription("1", "/own", "k", "a"), "subscription.endpoint: expected an http or https URL"),
+        (lambda: PushSubscription("1", "https://a:0/", "k", "a"),
+         "subscription.endpoint: expected an http or https URL"),
+        (lambda: PushSubscription("1", "https://a:b/", "k", "a"),
+         "subscription.endpoint: expected an http or https URL"),
         (lambda: Preferences(disabled=frozenset({"fax"})),  # type: ignore[arg-type]
          "disabled: expected one of in_app, push, email"),
     ],
@@ -136,6 +149,10 @@ def test_preferences_come_back_from_their_json() -> None:
         ({"mutes": {}}, "mutes: expected a list of at most 1000"),
         ({"mutes": [{}] * 1_001}, "mutes: expected a list of at most 1000"),
         ({"mutes": [7]}, "mutes: expected an object"),
+        ({"mutes": [{"type": []}]},
+         "mutes.type: expected a name such as mention: a-z, then a-z, 0-9, _, . and -, at most 63"),
+        ({"mutes": [{"channel": None}]}, "mutes.channel: expected one of in_app, push, email"),
+        ({"mutes": [{"context": None}]}, "mutes.context: expected a text, found NoneType"),
         ({"mutes": [{"who": 1}]}, "mutes.who: unknown; known here: channel, context, type, until"),
         ({"disabled": ["fax"]}, "disabled: expected one of in_app, push, email"),
         ({"disabled": [[]]}, "disabled: expected one of in_app, push, email"),

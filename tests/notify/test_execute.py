@@ -12,18 +12,17 @@ from aiohttp import web
 
 from leaseway_notify import caps
 from leaseway_notify.classify import Kind
-from leaseway_notify.delivery import Change, Delivery
-from leaseway_notify.errors import StoreAway
+from leaseway_notify.delivery import Delivery
 from leaseway_notify.execute import Again, Done, Failed, Wait
 from leaseway_notify.profile import Mute, Preferences, QuietHours
 from leaseway_notify.rules import Rules
 from leaseway_notify.settings import HOUR, MINUTE
 from leaseway_notify.stores import deliveries
-from leaseway_notify.stores.store import SqlStore
 from leaseway_notify.unsubscribe import Unsubscribe
 from leaseway_notify.vapid import new_key
 from support.browser_keys import Browser
 from support.execution_scene import Scene, execution_scene
+from support.faulty_notify_store import Faulty
 from support.notify_stores import profile
 from support.web_service import always, web_service
 
@@ -353,6 +352,25 @@ async def test_a_batch_that_may_have_been_sent_stays_as_it_is(scene: Scene) -> N
     assert titles(scene, 2) == ["Title 9"]
 
 
+@pytest.mark.parametrize("trouble", ["the server", "the store"])
+async def test_a_leader_that_was_read_before_leads_the_others_in_every_attempt(
+    scene: Scene, faulty: Faulty, trouble: str
+) -> None:
+    members = await batch(scene, 3)
+    inbox = await scene.store.delivery(f"{members[0].notification_id}-in_app")
+    assert inbox is not None
+    await scene.attempt(inbox.delivery)
+    await scene.store.mark_inbox("ada", "read", [members[0].notification_id], scene.now)
+    scene.room.answer = lambda: "451 later" if trouble == "the server" else "250 OK"
+    faulty.away["change"] = [trouble == "the store"]
+    assert isinstance(await scene.attempt(members[0]), Again if trouble == "the server" else Wait)
+    scene.room.answer = lambda: "250 OK"
+    assert await scene.attempt(members[0]) == Done("skipped", "already_read")
+    assert [await scene.told(one) for one in members] == [("skipped", "already_read"), ("sent", ""), ("sent", "")]
+    assert titles(scene) == ["Title 1", "Title 2"]
+    assert len(scene.mails) == (2 if trouble == "the server" else 1)
+
+
 async def test_of_very_many_the_newest_are_shown(tmp_path: Path) -> None:
     async with execution_scene(tmp_path, rules=Rules(shown=2)) as scene:
         members = await batch(scene, 5)
@@ -574,31 +592,6 @@ async def test_a_delivery_that_was_forgotten_is_no_fault(scene: Scene) -> None:
     assert await scene.attempt(delivery) == Done("skipped", "forgotten")
 
 
-class Faulty(SqlStore):
-    """A store that is away for as many calls as the test says."""
-
-    def __init__(self, real: SqlStore) -> None:
-        super().__init__(real._database)
-        self.away: dict[str, int] = {}
-
-    def _count(self, verb: str) -> None:
-        if self.away.get(verb, 0):
-            self.away[verb] -= 1
-            raise StoreAway("the database is away")
-
-    async def begin(self, *said: Any) -> Any:
-        self._count("begin")
-        return await super().begin(*said)
-
-    async def profile(self, recipient: str) -> Any:
-        self._count("profile")
-        return await super().profile(recipient)
-
-    async def change(self, delivery_id: str, fence: int, change: Change, now: int, only: Any = None) -> bool:
-        self._count("change")
-        return await super().change(delivery_id, fence, change, now, only)
-
-
 @pytest.fixture
 async def faulty(scene: Scene) -> Faulty:
     """The scene's store, which can be away."""
@@ -612,7 +605,7 @@ async def faulty(scene: Scene) -> Faulty:
 @pytest.mark.parametrize("verb", ["begin", "profile"])
 async def test_a_store_that_is_away_costs_no_try(scene: Scene, faulty: Faulty, verb: str) -> None:
     delivery = await scene.plan(type="system")
-    faulty.away = {verb: 1}
+    faulty.away[verb] = [True]
     assert await scene.attempt(delivery) == Wait(30.0)
     assert await scene.attempt(delivery) == SENT
     assert (await scene.of(delivery)).failures == 0
@@ -624,7 +617,7 @@ async def test_what_was_sent_while_the_store_went_away_is_not_sent_again(
     scene: Scene, faulty: Faulty, many: int
 ) -> None:
     members = await batch(scene, many)
-    faulty.away = {"change": 1}
+    faulty.away["change"] = [True]
     assert await scene.attempt(members[0]) == Wait(30.0)
     assert await scene.attempt(members[0]) == SENT
     assert {await scene.told(one) for one in members} == {("sent", "")}
@@ -634,6 +627,6 @@ async def test_what_was_sent_while_the_store_went_away_is_not_sent_again(
 async def test_a_store_that_is_away_for_a_moment_is_asked_again(scene: Scene, faulty: Faulty) -> None:
     scene.execution._rules = Rules(settle=60_000)
     delivery = await scene.plan(type="system")
-    faulty.away = {"change": 2}
+    faulty.away["change"] = [True, True]
     assert await scene.attempt(delivery) == SENT
     assert len(scene.mails) == 1

@@ -364,6 +364,38 @@ async def test_equal_events_from_two_processes_at_once_are_one_notification(
     assert len(await items_in(queue)) == 24
 
 
+KILLED = """
+import asyncio, os, signal, sys
+from leaseway import Client
+from leaseway_notify.event import Event
+from leaseway_notify.notifier import Notifier
+from leaseway_notify.stores.opening import open_store
+
+class Killed(Notifier):
+    async def post(self, plans):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def main(url, queue):
+    async with await open_store(url) as store, Client(queue) as client:
+        await Killed(store, client).notify(Event(id="killed", type="mention", recipient="ada", title="t"))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_a_process_killed_between_the_commit_and_the_post_has_lost_nothing(
+    store: SqlStore, place: tuple[str, Opener], server: TestServer, queue: Client[Any, Any]
+) -> None:
+    command = [sys.executable, "-c", KILLED, place[0], f"{server.ws_url}/{QUEUE}"]
+    process = await asyncio.create_subprocess_exec(*command)
+    assert await process.wait() == -9
+    assert await items_in(queue) == {}
+    again = await Notifier(store, queue).notify(event(id="killed", title="t", actor="", context=""))
+    assert not again.duplicate
+    assert set(await items_in(queue)) == {"killed-in_app", "killed-push", "killed-email"}
+    assert await Outbox(store, queue).repost() == 0
+
+
 # ── Faults at the seams that are there ──
 
 

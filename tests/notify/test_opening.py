@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +114,12 @@ async def test_databases_that_cannot_be_used_are_refused_without_their_password(
             assert "geheim" not in str(refused.value)
     finally:
         await postgres.run(f"DROP DATABASE {name}", "DROP ROLE newcomer")
+
+
+async def test_without_its_driver_a_database_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "leaseway_notify.stores.postgres", None)
+    with pytest.raises(StoreRefused, match=r"^PostgreSQL needs a driver: pip install 'leaseway\[notify,postgres\]'$"):
+        await open_store("postgresql://127.0.0.1/app")
 
 
 def test_each_database_has_the_same_numbers_of_migrations() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaseway_notify.delivery import Delivery
-from leaseway_notify.errors import UnknownType
+from leaseway_notify.errors import Refused, UnknownType
 from leaseway_notify.event import Event, Priority
 from leaseway_notify.plan import Plan, plan
 from leaseway_notify.policy import BUILT_IN, MINUTE, Action, Policies, SendNow, Situation, Skip, TypePolicy
@@ -165,6 +165,8 @@ def test_a_policy_of_ones_own_decides() -> None:
     assert policies.hourly("invoice", "email") is None
     assert (policies.hourly("chat", "email"), policies.hourly("chat", "push")) == (1, None)
     assert list(policies) == [*BUILT_IN, "invoice"]
+    with pytest.raises(Refused, match=r"^type: expected a name such as mention"):
+        policies.register("In voice", Invoices())
     with pytest.raises(UnknownType, match=r"^type: no policy is registered for 'invoice'; known here: mention, chat,"):
         plan(event(type="invoice"), profile(), NOON)
 

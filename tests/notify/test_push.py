@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from leaseway_notify import vapid
 from leaseway_notify.channels.push import GONE, PLAIN_BYTES, Push, PushOptions, payload, verdict
 from leaseway_notify.classify import Fault, Kind, NotSent
 from leaseway_notify.delivery import Notification
@@ -135,9 +136,9 @@ def test_a_long_body_is_cut_to_what_every_service_takes(text: str) -> None:
 
 
 def test_the_largest_event_still_fits() -> None:
-    url = "https://app.example/" + "x" * 1_980
-    entry = replace(ENTRY, body="🎉" * 10_000, payload={"url": url}, created_at=2**52)
-    for title in ("🎉" * 300, "\\" * 300):
+    for letter, title in (("x", "🎉" * 300), ("東", "\\" * 300)):
+        url = "https://app.example/" + letter * 1_980
+        entry = replace(ENTRY, body="🎉" * 10_000, payload={"url": url}, created_at=2**52)
         assert len(payload(replace(MESSAGE, notifications=(replace(entry, title=title),)))) <= PLAIN_BYTES
 
 
@@ -409,6 +410,13 @@ def test_a_signature_is_used_for_hours_and_made_anew_before_it_ends(key: VapidKe
     assert key.authorization("https://a.example/y", 1_000_000.0 + RENEWED) != first
     assert key.authorization("https://b.example/x", 1_000_000.0) != first
     assert RENEWED < VALID <= 24 * 3600
+
+
+def test_signatures_for_ever_new_services_are_bounded(key: VapidKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vapid, "ORIGINS", 3)
+    for number in range(10):
+        key.authorization(f"https://{number}.example/x", 1_000_000.0)
+        assert len(key._signed) <= 3
 
 
 def test_a_key_is_its_owners_alone_and_is_never_written_over(tmp_path: Path) -> None:

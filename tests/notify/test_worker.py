@@ -10,31 +10,36 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import orjson
 import pytest
 from aiohttp import web
 
-from leaseway import Client
+from leaseway import Client, NoSuchQueue
 from leaseway.testing import Served, serving
 from leaseway_notify.compose import execution
 from leaseway_notify.event import Event
+from leaseway_notify.housekeeping import Housekeeper
 from leaseway_notify.notifier import Notifier
+from leaseway_notify.outbox import Outbox, now_ms
 from leaseway_notify.plan import Plan
 from leaseway_notify.profile import Preferences, QuietHours
 from leaseway_notify.rules import DEFAULT, LeaseTooShort, Rules
-from leaseway_notify.settings import QueueSettings, Settings
+from leaseway_notify.settings import HOUR, OutboxSettings, QueueSettings, Settings
+from leaseway_notify.stores.base import Token
 from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
 from leaseway_notify.worker import DeliveryWorker
+from leaseway_notify.working import work
 from leaseway_schemas import example_folder
 from support.execution_scene import settings_for
+from support.faulty_notify_store import Faulty
 from support.mail_server import Mailroom, mail_server
 from support.notify_stores import profile
 from support.web_service import WebService, web_service
 
-QUEUES = 16
+QUEUES = 32
 OPEN = dict.fromkeys(("post", "fetch", "work", "admin"), "open")
 QUEUE = {
     "access": OPEN,
@@ -163,6 +168,25 @@ async def test_a_transient_fault_is_tried_again_after_the_queues_delay_and_dies_
     assert [one.delivery.id for one in await scene.store.attention(10)] == [f"{plan.notification.id}-email"]
 
 
+async def test_a_store_that_is_away_when_a_delivery_dies_is_told_later(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = await scene.notify()
+    scene.room.answer = lambda: "451 try later"
+    for _ in range(2):
+        await scene.drain()
+        scene.served.clock.advance(1.2 * 300)
+    faulty = Faulty(scene.store)
+    faulty.away["change"] = [False, True]
+    await replace(scene, store=faulty).drain()
+    assert (await scene.item(plan)).status == "dead"
+    assert await scene.told(plan) == ("retrying", "unavailable: 451 try later")
+    assert any("is dead, which the store could not be told" in line for line in caplog.messages)
+    outbox = Outbox(scene.store, scene.queue, OutboxSettings(silence=0), lambda: now_ms() + HOUR)
+    assert await outbox.ask() == 1
+    assert (await scene.told(plan))[0] == "dead"
+
+
 async def test_a_permanent_fault_fails_here_and_in_the_queue(scene: Scene) -> None:
     plan = await scene.notify()
     scene.room.recipient = "550 no such user"
@@ -255,32 +279,29 @@ async def test_an_item_of_another_kind_fails_at_once(scene: Scene) -> None:
     }
 
 
-# ── Between send and mark ──
+# ── As a process, with all that it does ──
 
 WORKER = """
-import asyncio, sys
+import sys
 from pathlib import Path
-from leaseway_notify.compose import execution
 from leaseway_notify.notify_toml import load_settings
-from leaseway_notify.stores.opening import open_store
-from leaseway_notify.worker import DeliveryWorker
+from leaseway_notify.working import run
 
-async def main():
-    settings = load_settings(Path(sys.argv[1]))
-    async with await open_store(settings.store) as store, execution(store, settings) as executing:
-        await DeliveryWorker(executing, settings, drain=True).work()
-
-asyncio.run(main())
+run(load_settings(Path(sys.argv[1])), drain="--drain" in sys.argv)
 """
 
 
 @asynccontextmanager
-async def worker_process(scene: Scene, email: dict[str, Any]) -> AsyncIterator[asyncio.subprocess.Process]:
+async def worker_process(
+    scene: Scene, email: dict[str, Any], *options: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """A worker of its own, by the settings of a file."""
     file = scene.folder / "notify.toml"
     lines = "\n".join(f"{name} = {orjson.dumps(value).decode()}" for name, value in email.items())
     file.write_text(f'store = "sqlite:notify.db"\n[queue]\nurl = "{scene.settings.queue.url}"\n[email]\n{lines}\n')
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, str(file), start_new_session=True)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WORKER, str(file), *options, start_new_session=True
+    )
     try:
         yield process
     finally:
@@ -298,6 +319,59 @@ def smtp(room: Mailroom) -> dict[str, Any]:
         "security": "none",
         "timeout": "5s",
     }
+
+
+async def test_a_drain_posts_what_was_left_sends_it_keeps_house_and_ends(scene: Scene) -> None:
+    """What a timer starts: the event was committed, and whoever would have posted it died."""
+    notifier = Notifier(scene.store, scene.queue, scene.settings)
+    (plan,) = await notifier.write([Event(type="system", recipient="ada", title="The disk is full")])
+    old = Token("old", "open", "n0-email", "ada", "system", "email", expires_at=1)
+    await scene.store.add_tokens([old])
+    async with worker_process(scene, smtp(scene.room), "--drain") as process, asyncio.timeout(PATIENCE):
+        assert await process.wait() == 0
+    assert await scene.told(plan) == ("sent", "")
+    assert len(scene.room.mails) == 1
+    assert await scene.store.use_token("old", 0) is None
+
+
+@pytest.mark.parametrize("drain", [False, True])
+async def test_a_whole_worker_raises_what_hinders_it(scene: Scene, drain: bool) -> None:
+    store = f"sqlite:{scene.folder / 'notify.db'}"
+    queue = replace(scene.settings.queue, lease=30_000)
+    with pytest.raises(LeaseTooShort):
+        await work(replace(scene.settings, store=store, queue=queue), asyncio.Event(), drain=drain)
+    nowhere = QueueSettings(scene.settings.queue.url.replace("deliveries", "nothing"))
+    with pytest.raises(NoSuchQueue):
+        await work(replace(scene.settings, store=store, queue=nowhere), asyncio.Event(), drain=drain)
+
+
+async def test_what_fails_beside_a_worker_ends_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_self: Housekeeper) -> Never:
+        raise ArithmeticError
+
+    monkeypatch.setattr(Housekeeper, "run", fail)
+    store = f"sqlite:{scene.folder / 'notify.db'}"
+    with pytest.raises(ArithmeticError):
+        await work(replace(scene.settings, store=store), asyncio.Event())
+
+
+async def test_a_resident_worker_posts_what_was_left_and_ends_in_order_at_a_signal(scene: Scene) -> None:
+    notifier = Notifier(scene.store, scene.queue, scene.settings)
+    (plan,) = await notifier.write([Event(type="system", recipient="ada", title="The disk is full")])
+    told = asyncio.Event()
+
+    async def answer() -> str:
+        await told.wait()
+        return "250 OK"
+
+    scene.room.answer = answer
+    async with worker_process(scene, smtp(scene.room)) as process, asyncio.timeout(PATIENCE):
+        await scene.room.arrived.wait()
+        process.terminate()
+        told.set()
+        assert await process.wait() == 0
+    assert await scene.told(plan) == ("sent", "")
+    assert len(scene.room.mails) == 1
 
 
 async def test_a_worker_that_is_killed_between_send_and_mark_doubles_a_mail_once_under_one_id(scene: Scene) -> None:

@@ -60,8 +60,8 @@ async def mail_server(**options: Any) -> AsyncIterator[Mailroom]:
 
 
 @asynccontextmanager
-async def scripted_server(greeting: bytes, answers: Mapping[bytes, bytes]) -> AsyncIterator[int]:
-    """The port of a server that says the greeting, and to each line the answer to its first word.
+async def scripted_server(greeting: bytes, answers: Mapping[bytes, bytes], *, pause: float = 0.0) -> AsyncIterator[int]:
+    """The port of a server that says the greeting, and to each line the answer to its first word, after a pause.
 
     To a word that is not among them it says nothing, for ever.
     """
@@ -72,7 +72,9 @@ async def scripted_server(greeting: bytes, answers: Mapping[bytes, bytes]) -> As
         writer.write(greeting)
         while line := await reader.readline():
             word = line.split()[0].upper() if line.split() else b""
-            writer.write(answers.get(word, b""))
+            if word in answers:
+                await asyncio.sleep(pause)
+                writer.write(answers[word])
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)

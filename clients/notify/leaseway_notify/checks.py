@@ -14,7 +14,9 @@ MOST_PAYLOAD: Final = 65_536
 """Bytes of a payload as JSON."""
 _TYPE: Final = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ENDS: Final = re.compile(r"[\t\r\n\u2028\u2029]")
+"""What may stand in a text of several lines."""
 _LONE: Final = re.compile(r"[\ud800-\udfff]")
 
 
@@ -26,7 +28,7 @@ def check_text(path: str, text: object, most: int, *, least: int = 0, lines: boo
         raise Refused(path, f"expected {least} to {most} characters, found {len(text)}")
     if _LONE.search(text):
         raise Refused(path, "half of a surrogate pair is no character")
-    if _CONTROL.search(re.sub(r"[\t\r\n]", "", text) if lines else text):
+    if _CONTROL.search(_ENDS.sub("", text) if lines else text):
         raise Refused(path, "expected no control characters")
 
 
@@ -53,17 +55,27 @@ def check_time(path: str, at: object) -> None:
         raise Refused(path, "expected a time in ms since the epoch")
 
 
+def check_url(path: str, text: object) -> None:
+    """An http or https URL."""
+    check_text(path, text, 2_000, least=1)
+    if not _is_url(str(text)):
+        raise Refused(path, "expected an http or https URL")
+
+
 def check_link(path: str, text: object) -> None:
     """Where a click leads: an http or https URL, or a path on the application's own site."""
     check_text(path, text, 2_000, least=1)
-    assert isinstance(text, str)
+    own = re.fullmatch(r"/(?![/\\])[^ ]*", str(text))  # What begins with two slashes names another site.
+    if not own and not _is_url(str(text)):
+        raise Refused(path, "expected an http or https URL, or a path that begins with one slash")
+
+
+def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in text
     except ValueError:
-        parts = None
-    own = text.startswith("/") and not text.startswith(("//", "/\\"))
-    if parts is None or not (own or (parts.scheme in ("http", "https") and parts.netloc)) or " " in text:
-        raise Refused(path, "expected an http or https URL, or a path that begins with one slash")
+        return False
 
 
 def plain_payload(path: str, payload: object) -> dict[str, Any]:

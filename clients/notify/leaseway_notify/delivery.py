@@ -88,9 +88,9 @@ class Delivery:
     """A notification on one channel. Times in ms since the epoch, 0 where there was none.
 
     `fence` is the number of the attempt that last began; `failures` counts those that failed, `error` says how the last
-    one did. `detail` is what is worth keeping of a success, such as the provider's id; `notes` is what an attempt left
-    for the next one. `lead` is the delivery that takes this one along in its message. `round` counts how often a person
-    began it anew. `posted_at` is 0 as long as it is not known to be in the queue.
+    one did. `detail` is what is worth keeping of a success, such as the provider's id; `lead` is the delivery
+    that takes this one along in its message. `round` counts how often a person began it anew. `posted_at` is 0 as long
+    as it is not known to be in the queue.
     """
 
     id: str
@@ -109,7 +109,6 @@ class Delivery:
     failures: int = 0
     error: str = ""
     detail: str = ""
-    notes: str = ""
     round: int = 0
     posted_at: int = 0
 

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from leaseway_notify.classify import Fault, Kind, NotSent
 from leaseway_notify.delivery import Change, Reason, Sending, Status
 from leaseway_notify.errors import StoreAway, UnknownType
-from leaseway_notify.gate import Gate
+from leaseway_notify.gate import Gate, left_out
 from leaseway_notify.message import ChannelExecutor, Message, Notes, Skipped
 from leaseway_notify.profile import Channel
 from leaseway_notify.rules import DEFAULT, Rules
@@ -102,7 +102,7 @@ class Execution:
         own = begun.sending
         taken = notes.ids(TAKEN)
         if taken:  # By an attempt before, which could not keep it.
-            return await self._sent(own, fence, taken, {}, "", notes)
+            return await self._sent(own, fence, taken, left_out(own.delivery.id, taken), "", notes)
         try:
             verdict = await self._gate.look(begun, notes.ids(MEMBERS), self._now())
         except UnknownType as error:

@@ -48,7 +48,7 @@ class Gate:
         members.sort(key=lambda one: (one.notification.created_at, one.delivery.id))
         if profile is None:
             return _none_of(members, "unsubscribed")
-        dropped = self._unwanted(members, profile, now)
+        dropped = left_out(own.id, frozen) | self._unwanted(members, profile, now)
         members = [one for one in members if one.delivery.id not in dropped]
         if members and (quiet := self._quiet_until(members, profile, now)) > now:
             return PutOff(quiet, "storm" if storm else "quiet_hours")
@@ -107,6 +107,11 @@ class Gate:
             if one.notification.type in self._read_types and await self._store.is_read(one.notification.id)
         }
         return read if not frozen or len(read) == len(members) else {}
+
+
+def left_out(own: str, sent: frozenset[str]) -> dict[str, Reason]:
+    """A delivery that leads a message which does not hold it: it was read in the application before the others."""
+    return {own: "already_read"} if sent and own not in sent else {}
 
 
 def _none_of(members: Iterable[Sending], reason: Reason) -> Drop:

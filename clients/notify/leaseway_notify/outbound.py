@@ -19,6 +19,8 @@ from leaseway_notify.classify import Kind, NotSent
 
 ANSWER_BYTES: Final = 4096
 """As much of an answer is read."""
+KEPT_OPEN: Final = 4.0
+"""Seconds that a connection is kept for the next call: less than any service keeps it, or a call would meet its end."""
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
@@ -55,7 +57,11 @@ class Outbound:
     async def __aenter__(self) -> Self:
         """Nothing is connected yet."""
         connector = aiohttp.TCPConnector(
-            socket_factory=self._socket, resolver=self._resolver, limit=0, use_dns_cache=False
+            socket_factory=self._socket,
+            resolver=self._resolver,
+            limit=0,
+            use_dns_cache=False,
+            keepalive_timeout=KEPT_OPEN,
         )
         self._session = aiohttp.ClientSession(
             connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, trust_env=False

@@ -59,9 +59,7 @@ class Outbox:
     async def repost(self) -> int:
         """Posts all that is not marked, and says how many that were."""
         posted, last = 0, ""
-        while portion := await self._store.unposted(self._settings.portion, last):
-            if not await self.post(portion):
-                break
+        while (portion := await self._store.unposted(self._settings.portion, last)) and await self.post(portion):
             posted, last = posted + len(portion), portion[-1].id
         return posted
 

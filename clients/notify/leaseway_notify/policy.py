@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import time
 from typing import Final, Protocol, TypeAlias
 
+from leaseway_notify.checks import check_type
 from leaseway_notify.delivery import Reason
 from leaseway_notify.errors import UnknownType
 from leaseway_notify.event import Event, Priority
@@ -171,7 +172,8 @@ class Policies:
         return iter(self._policies)
 
     def register(self, name: str, policy: Policy) -> None:
-        """From now on this policy decides on events of this type."""
+        """From now on this policy decides on events of this type. Raises `Refused` for a name that no type has."""
+        check_type("type", name)
         self._policies[name] = policy
 
     def of(self, name: str) -> Policy:

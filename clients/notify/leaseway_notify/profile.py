@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import time
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from leaseway_notify.checks import check_link, check_name, check_text, check_time, check_type
+from leaseway_notify.checks import check_name, check_text, check_time, check_type, check_url
 from leaseway_notify.errors import Refused
 from leaseway_notify.zones import zone_of
 
@@ -43,10 +43,10 @@ class Mute:
     until: int = 0
 
     def __post_init__(self) -> None:
-        if self.type:
+        if self.type != "":
             check_type("mutes.type", self.type)
         check_name("mutes.context", self.context, optional=True)
-        if self.channel:
+        if self.channel != "":
             check_channel("mutes.channel", self.channel)
         check_time("mutes.until", self.until)
 
@@ -106,7 +106,7 @@ class PushSubscription:
 
     def __post_init__(self) -> None:
         check_name("subscription.id", self.id)
-        check_link("subscription.endpoint", self.endpoint)
+        check_url("subscription.endpoint", self.endpoint)
         check_text("subscription.p256dh", self.p256dh, 200, least=1)
         check_text("subscription.auth", self.auth, 200, least=1)
 

@@ -79,10 +79,8 @@ def _broken(name: str, line: int, message: str | None) -> NotSent:
 
 def _place(error: Exception, names: list[str]) -> tuple[str, int]:
     """The innermost line of a template that the error came through."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename.endswith(".j2"):
-            return Path(frame.filename).name, frame.lineno or 0
-    return names[0], 0
+    lines = [(Path(frame.filename).name, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    return [(names[0], 0), *(line for line in lines if line[0].endswith(".j2"))][-1]
 
 
 def link(url: str) -> str:

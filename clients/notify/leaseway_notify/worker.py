@@ -9,8 +9,6 @@ import time
 from typing import Any, Final
 
 from leaseway import Attempt, Permanent, Release, Retry, Worker
-from leaseway.leases import Ending as Settled
-from leaseway.leases import Lease
 from leaseway_notify.classify import Kind
 from leaseway_notify.errors import StoreAway
 from leaseway_notify.execute import Again, Done, Execution, Failed, Wait
@@ -88,16 +86,15 @@ class DeliveryWorker:
             self.stop()
             raise Release from error
 
-    def _on_settled(self, lease: Lease, ending: Settled | None) -> None:
-        """The queue knows when a delivery has spent its tries."""
+    def _on_settled(self, lease: Any, ending: Any) -> None:
+        """The queue knows when a delivery has spent its tries: see `Worker.on_settled`."""
         if ending is not None and ending.status == "dead":
-            task = asyncio.create_task(self._give_up(lease, ending.error))
+            task = asyncio.create_task(self._give_up(lease.item["deliveryId"], lease.attempts, ending.error))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
 
-    async def _give_up(self, lease: Lease, error: str) -> None:
-        delivery_id = lease.item["deliveryId"]
+    async def _give_up(self, delivery_id: str, fence: int, error: str) -> None:
         try:
-            await self._execution.given_up(delivery_id, lease.attempts, error)
+            await self._execution.given_up(delivery_id, fence, error)
         except StoreAway as away:  # The outbox asks the queue, sooner or later, what became of it.
             _log.warning("%s is dead, which the store could not be told: %s", delivery_id, away)

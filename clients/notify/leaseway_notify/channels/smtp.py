@@ -80,9 +80,7 @@ class Smtp:
                 return NotSent(smtp_kind(error.code), f"{error.code} {error.message}")
             case aiosmtplib.SMTPNotSupported():
                 return NotSent(Kind.BAD_CONFIGURATION if mail.to.isascii() else Kind.BAD_ADDRESS, error)
-            case ValueError():
-                return NotSent(Kind.BAD_MESSAGE, error)
             case OSError():
                 return NotSent(Kind.CONNECTION, error)
-        # No STARTTLS, or no logins, where the settings say that there are.
+        # No STARTTLS, or no logins, where the settings say that there are; or a password that cannot be said.
         return NotSent(Kind.BAD_CONFIGURATION, error)

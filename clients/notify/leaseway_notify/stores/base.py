@@ -98,20 +98,11 @@ class DeliveryStore(Protocol):
         changes, where its life does not allow that, or a later attempt has begun it.
         """
 
-    async def note(self, delivery_id: str, fence: int, notes: str) -> bool:
-        """Keeps what the attempt leaves for the next one (`Delivery.notes`), in place of what there was.
-
-        False where a later attempt has begun it, or it is not begun any more.
-        """
-
     async def cancel(self, delivery_id: str, now: int) -> bool:
         """Withdraws it, whoever is at it. False where it has ended."""
 
     async def newer_sent(self, sending: Sending) -> bool:
         """Whether a newer notification of its group and type was sent on its channel."""
-
-    async def sent_since(self, recipient: str, channel: Channel, since: int) -> int:
-        """How many deliveries went to the recipient on this channel since then."""
 
     async def attention(self, limit: int, before: str = "") -> list[Sending]:
         """Those that failed or are dead, newest first."""
@@ -200,7 +191,7 @@ class CapStore(Protocol):
         """Whether this delivery has one of the places of this hour (hours since the epoch); again for the same one."""
 
 
-TokenKind: TypeAlias = Literal["open", "click", "unsubscribe"]
+TokenKind: TypeAlias = Literal["open", "click"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +214,7 @@ class Token:
 
 
 class TokenStore(Protocol):
-    """Links for tracking and unsubscribing."""
+    """Links that tell of opening and clicking."""
 
     async def add_tokens(self, tokens: Sequence[Token]) -> None:
         """Keeps them; those that are there already, of an earlier attempt, stay."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from leaseway_notify.delivery import BEFORE, OPEN, Change, Delivery, Sending, Status
-from leaseway_notify.profile import Channel
 from leaseway_notify.stores.base import Begun, DeliveryFilter
 from leaseway_notify.stores.database import Session, Verbs
 from leaseway_notify.stores.rows import sending_of
@@ -30,10 +29,6 @@ class Deliveries(Verbs):
         """Brings it, and what it takes along, to where the change says."""
         return await self._database.do(lambda session: _change(session, delivery_id, fence, change, now, only))
 
-    async def note(self, delivery_id: str, fence: int, notes: str) -> bool:
-        """Keeps what the attempt leaves for the next one."""
-        return bool(await self._database.do(lambda session: session.run("note", delivery_id, fence, notes)))
-
     async def cancel(self, delivery_id: str, now: int) -> bool:
         """Withdraws it, whoever is at it."""
 
@@ -52,15 +47,6 @@ class Deliveries(Verbs):
 
         async def work(session: Session) -> bool:
             return bool(await session.rows("newer_sent", *asked))
-
-        return await self._database.look(work)
-
-    async def sent_since(self, recipient: str, channel: Channel, since: int) -> int:
-        """How many deliveries went to the recipient on this channel since then."""
-
-        async def work(session: Session) -> int:
-            (counted,) = await session.rows("sent_since", recipient, channel, since)
-            return int(counted["many"])
 
         return await self._database.look(work)
 
@@ -125,13 +111,14 @@ async def _begin(session: Session, delivery_id: str, fence: int, now: int) -> Be
 async def _change(
     session: Session, delivery_id: str, fence: int, change: Change, now: int, only: Sequence[str] | None
 ) -> bool:
-    if not await session.rows("lock_begun", delivery_id, fence, BEFORE[change.status]):
+    allowed = BEFORE[change.status]
+    if not await session.rows("lock_begun", delivery_id, fence, allowed):
         return False
     together = [delivery_id, *(row["id"] for row in await session.rows("ids_led", delivery_id))]
     changed = together if only is None else [one for one in together if one in only]
     failed = int(bool(change.error) and change.status in OPEN)
     told = (change.status, change.reason, change.error, failed, change.due_at, change.batch_key, change.detail, now)
-    await session.run("change", changed, *told)
+    await session.run("change", changed, *told, allowed)  # One that was withdrawn meanwhile stays so.
     if delivery_id in changed and not failed:
         await session.run("free_led", delivery_id, now)
     return True

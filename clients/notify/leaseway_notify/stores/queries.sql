@@ -125,10 +125,7 @@ SELECT id FROM {schema}delivery WHERE lead = $1 AND id <> $1 AND status = 'proce
 UPDATE {schema}delivery SET status = $2, reason = $3, error = $4, failures = failures + $5,
     due_at = COALESCE($6, due_at), batch_key = COALESCE($7, batch_key), lead = CASE WHEN $5 > 0 THEN lead ELSE '' END,
     detail = $8, updated_at = $9
-WHERE id {in $1};
-
--- name: note
-UPDATE {schema}delivery SET notes = $3 WHERE id = $1 AND fence = $2 AND status = 'processing';
+WHERE id {in $1} AND status {in $10};
 
 -- name: cancel
 UPDATE {schema}delivery SET status = 'cancelled', lead = '', updated_at = $2
@@ -142,10 +139,6 @@ WHERE lead = $1 AND id <> $1 AND status IN ('pending', 'scheduled', 'processing'
 SELECT 1 FROM {schema}notification AS n JOIN {schema}delivery AS d ON d.notification_id = n.id
 WHERE n.group_key = $1 AND n.group_key <> '' AND n.type = $2 AND d.channel = $3 AND n.created_at > $4
 AND d.status IN ('sent', 'delivered') LIMIT 1;
-
--- name: sent_since
-SELECT count(*) AS many FROM {schema}delivery WHERE recipient = $1 AND channel = $2 AND updated_at >= $3
-AND status IN ('sent', 'delivered');
 
 -- ── Looking ──
 
@@ -163,7 +156,7 @@ AND ($1 = '' OR (d.updated_at, d.id) < (SELECT updated_at, id FROM {schema}deliv
 ORDER BY d.updated_at DESC, d.id DESC LIMIT $2;
 
 -- name: reopen
-UPDATE {schema}delivery SET status = 'pending', reason = '', error = '', notes = '', failures = 0, fence = 0, lead = '',
+UPDATE {schema}delivery SET status = 'pending', reason = '', error = '', failures = 0, fence = 0, lead = '',
     round = round + 1, posted_at = 0, due_at = $2, updated_at = $2
 WHERE id = $1 AND status IN ('failed', 'dead');
 

@@ -134,7 +134,9 @@ def _bound(arguments: Sequence[Any]) -> list[Any]:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("BEGIN")  # Another process may be making the tables.
     _version(connection, path)  # What is not ours is not touched.
+    connection.execute("COMMIT")
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA journal_mode = PERSIST")
     connection.execute("PRAGMA synchronous = FULL")

@@ -73,7 +73,6 @@ CREATE TABLE {schema}delivery (
     failures {integer} NOT NULL,
     error {text} NOT NULL,
     detail {text} NOT NULL,
-    notes {text} NOT NULL,
     round {integer} NOT NULL,
     posted_at {integer} NOT NULL,
     UNIQUE (notification_id, channel)
