@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage lint sentences screens screens-pages bench backlogs campaign-kill campaign-worker campaign-bulk campaign-cuts\
-	browser types
+	campaign-notify bench-notify browser types
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -58,6 +58,9 @@ screens-pages: $(INSTALLED) browser ## the pictures of pages in the README, take
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)
 
+bench-notify: $(INSTALLED) ## from an event to the mail provider's door, and 100,000 events into the queue, measured here
+	$(RUN)/python tests/benchmarks/notify.py $(ARGS)
+
 backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lists, why, measured on this machine
 	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)
 
@@ -69,6 +72,9 @@ campaign-worker: $(INSTALLED) ## 100 times each: workers killed, stopped, cut of
 
 campaign-bulk: $(INSTALLED) ## a million lines posted by a command that is killed 5 times: each is there once, or this fails
 	$(RUN)/python tests/chaos/bulk_loop.py $(ARGS)
+
+campaign-notify: $(INSTALLED) ## 1,000 notifications, kill -9 of planner, server and worker 10 times each; all arrive, or this fails
+	$(RUN)/python tests/chaos/notify_loop.py --notifications 1000 --kills 10 $(ARGS)
 
 campaign-cuts: $(INSTALLED) ## 1,000 cuts of the JavaScript client's connections: each end seen once, none early
 	$(RUN)/python tests/javascript/cuts.py --cuts 1000 $(ARGS)
