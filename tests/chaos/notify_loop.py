@@ -229,7 +229,7 @@ class NotifyLoop:
             yield {"transport": "smtp", "host": room.host, "port": room.port, "security": "none"}
 
     async def _write_settings(self, server: ServerProcess, email: dict[str, Any]) -> None:
-        tables = {
+        tables: dict[str, dict[str, Any]] = {
             "queue": {"url": f"{server.ws_url}/{QUEUE}"},
             "outbox": {"repost_every": "500ms"},
             "storm": {"most": 10_000},
