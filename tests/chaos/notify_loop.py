@@ -128,8 +128,12 @@ class NotifyLoop:
         self._planner: Process
         self._worker: Process
 
-    async def run(self, kills: int) -> Report:
-        """So many kills of each, then all comes to an end and is judged."""
+    async def run(self, kills: int, *, apart: bool = False) -> Report:
+        """So many kills of each, then all comes to an end and is judged.
+
+        `apart`: a mail comes between any two. What a worker held that is gone when the server goes too waits for half
+        a minute (`resume_grace`).
+        """
         began = time.monotonic()
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(await open_sqlite(self._folder / "notify.db"))
@@ -145,6 +149,8 @@ class NotifyLoop:
             for who in strikes:
                 await self._words_pass(self._dice.randint(*WORDS))
                 await self._strike(who, server, store)
+                if apart:
+                    await self._mail_comes()
             await self._all_done(store)
             await self._judge(store)
         self.report.seconds = time.monotonic() - began
@@ -170,6 +176,12 @@ class NotifyLoop:
         until = self._words + many
         async with asyncio.timeout(PATIENCE):
             while self._words < until and len(self._door.taken) < self.report.notifications:
+                await self._next_word()
+
+    async def _mail_comes(self) -> None:
+        taken = len(self._door.taken)
+        async with asyncio.timeout(PATIENCE):
+            while len(self._door.taken) <= taken < self.report.notifications:
                 await self._next_word()
 
     async def _next_word(self) -> None:
