@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import stat
@@ -279,8 +280,29 @@ async def test_the_demo_is_ended_by_a_signal_with_all_that_it_started(tmp_path: 
     async with started("leaseway-notify", "demo", "--port", "0", folder=tmp_path) as demo:
         assert demo.stdout is not None
         async with asyncio.timeout(2 * PATIENCE):
-            await demo.stdout.readline()
+            await used((await demo.stdout.readline()).decode().split()[-1])
             demo.send_signal(signal.SIGINT)
             output, errors = await demo.communicate()
     assert (demo.returncode, errors) == (130, b"")
     assert output.decode().splitlines()[-1] == "Ended, with everything that was started."
+
+
+async def used(page: str) -> None:
+    """A reader looks at the demo's page, and presses what there is."""
+    async with http_client(page) as client:
+        shown = await client.get("/")
+        assert "<leaseway-bell" in shown.text
+        assert "default-src 'self'" in shown.headers["content-security-policy"]
+        assert [(await client.get(f"/demo.{ending}")).status_code for ending in ("js", "css", "exe")] == [200, 200, 404]
+        inbox = str(re.search(r'inbox="(\S+)/"', shown.text)[1])  # type: ignore[index]
+        for origin, allowed in ((inbox, inbox), ("https://evil.example", None)):
+            answer = await client.get("/token", headers={"Origin": origin})
+            assert answer.headers.get("access-control-allow-origin") == allowed
+        assert (await client.post("/provider/fails")).status_code == 204
+        pressed = await client.post("/events/system")
+        assert pressed.json()["deliveries"][0]["channel"] == "in_app"
+        assert (await client.post("/events/none")).status_code == 404
+        assert (await client.post("/retry/none")).status_code == 409
+        state = (await client.get("/state")).json()
+    assert state["failing"] is True
+    assert "The report is ready" in [one["title"] for one in state["deliveries"]]

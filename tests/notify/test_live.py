@@ -1,8 +1,10 @@
 """Open pages: what their socket is told, and when; who gets none; and that a worker elsewhere makes a bell ring."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -181,6 +183,25 @@ async def test_a_page_that_reads_nothing_is_told_to_look_anew() -> None:
             live.marked("ada", "read", [str(number)])
         look, news = await page.woken(1)
     assert (look, len(news), news[-1]) == (True, MOST_NEWS + 1, {"type": "anew"})
+
+
+async def test_a_page_is_told_once_the_database_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("leaseway_notify.service.live_socket.AWAY_AGAIN", 0.01)
+    async with notify_service(tmp_path) as service:
+        page = await opened(service, {"token": service.token()})
+        await page.told()
+        await put(service, "ada")
+        with closing(sqlite3.connect(tmp_path / "notify.db")) as other:
+            other.execute("ALTER TABLE inbox RENAME TO elsewhere")
+            service.served.desk.live.announce(["ada"])
+            async with asyncio.timeout(PATIENCE):
+                while "a page is told later" not in caplog.text:
+                    await asyncio.sleep(0)
+            other.execute("ALTER TABLE elsewhere RENAME TO inbox")
+        assert (await page.told())["type"] == "entries"
+        await page.socket.close()
 
 
 async def test_announcing_neither_waits_nor_fails(service: Service) -> None:

@@ -91,7 +91,8 @@ class Application:
                 Route("/provider/{state}", self._provider, methods=["POST"]),
                 Route("/retry/{delivery}", self._retry, methods=["POST"]),
                 Route("/push", self._push, methods=["POST"]),
-            ]
+            ],
+            exception_handlers={aiohttp.ClientResponseError: _refused},
         )
 
     async def _file(self, request: Request) -> Response:
@@ -129,6 +130,12 @@ class Application:
         """Here the push service of the demo takes pushes."""
         self.browser.take(await request.body())
         return Response(status_code=201)
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    """What the service refuses is refused here."""
+    assert isinstance(error, aiohttp.ClientResponseError)
+    return Response(error.message, error.status)
 
 
 def _json(value: Any, headers: dict[str, str] | None = None) -> Response:

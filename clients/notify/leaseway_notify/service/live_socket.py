@@ -32,6 +32,8 @@ from leaseway_notify.service.shown import entry_shown
 HELLO_WITHIN: Final = 10.0
 LOOK_EVERY: Final = 30.0
 """Seconds after which a page looks by itself, whatever it was told."""
+AWAY_AGAIN: Final = 1.0
+"""Seconds, at least, after which a store that was away is looked into again."""
 PORTION: Final = 50
 """Entries that are told at a time; a page that missed more looks anew."""
 _log = logging.getLogger("leaseway.notify")
@@ -169,4 +171,5 @@ async def _tell(shown: _Shown, page: Page, chance: Callable[[], float]) -> None:
                 await shown.look()
         except StoreAway as error:
             _log.warning("a page is told later: %s", error)
-            await asyncio.sleep(1 + chance())
+            await asyncio.sleep(AWAY_AGAIN * (1 + chance()))
+            page.look()

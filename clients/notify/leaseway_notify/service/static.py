@@ -30,7 +30,7 @@ async def inbox_page(request: Request) -> Response:
     """`GET /`: the inbox. Whose it is says the token in the address's fragment, which no server is sent."""
     service = desk_of(request).settings.service
     text = _INBOX.read_text(encoding="utf-8").replace("{token_url}", escape(service.token_url, quote=True))
-    return _answer(request, text.encode(), "text/html; charset=utf-8", {"Content-Security-Policy": _policy(service)})
+    return _answer(request, text.encode(), "text/html; charset=utf-8", {"Content-Security-Policy": policy(service)})
 
 
 async def file(request: Request) -> Response:
@@ -41,7 +41,7 @@ async def file(request: Request) -> Response:
     return _answer(request, found.read_bytes(), _MEDIA[found.name.rpartition(".")[2]], {})
 
 
-def _policy(service: ServiceSettings) -> str:
+def policy(service: ServiceSettings) -> str:
     """Nobody else's scripts, pictures or styles; the application is asked for tokens, where there is an address."""
     asked = ["'self'"]
     if service.token_url:
