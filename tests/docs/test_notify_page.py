@@ -20,7 +20,7 @@ from support.http_client import http_client
 
 PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "notify.md").read_text(encoding="utf-8")
 BLOCKS: Final = {each.marker: each for each in snippets(PAGE) if each.marker}
-PATIENCE: Final = 30.0
+PATIENCE: Final = 90.0
 
 
 async def test_ten_minutes_from_an_event_to_a_bell(tmp_path: Path) -> None:

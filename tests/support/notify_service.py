@@ -28,7 +28,7 @@ from support.notify_scene import served_queue
 
 TOKEN: Final = "the token of programs, for tests"
 SECRET: Final = "the secret of applications, for tests"
-PATIENCE: Final = 20.0
+PATIENCE: Final = 60.0
 
 
 @dataclass
