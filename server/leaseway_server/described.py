@@ -23,7 +23,7 @@ def as_json(config: Config) -> dict[str, object]:
         "file": str(config.file) if config.file else None,
         "faults": [],
         "listen": f"{server.host}:{server.port}",
-        "data": str(server.data),
+        "store": str(server.store),
         "allowedOrigins": sorted(server.allowed_origins),
         "admins": sorted(server.admins),
         "queues": list(map(_queue_as_json, config.queues.values())),
@@ -51,7 +51,7 @@ def _queue_as_json(config: QueueConfig) -> dict[str, object]:
 def _server(server: ServerConfig) -> str:
     pages = ", ".join(["its own", *sorted(server.allowed_origins)])
     return (
-        f"Listens on {server.host} port {server.port}, data in {server.data}.\n"
+        f"Listens on {server.host} port {server.port}, data in {server.store}.\n"
         f"Pages that may use it: {pages}. Administrators: {', '.join(sorted(server.admins)) or 'none'}."
     )
 

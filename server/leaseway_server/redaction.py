@@ -1,4 +1,4 @@
-"""The second net against tokens in the log: what looks like one is struck from every record.
+"""The second net against tokens and passwords in the log: what looks like one is struck from every record.
 
 The first net is that nobody logs a URL, a header or a body at all. Nothing here knows how a line is written.
 """
@@ -8,11 +8,11 @@ import re
 import traceback
 from typing import Final
 
-from leaseway_server.store.access.store import PREFIX
+from leaseway_server.core.access import PREFIX
 
 STRUCK: Final = "[struck]"
-SECRETS: Final = ("token", "ticket", "authorization")
-"""Parameters and headers by which one says who one is (PROTOCOL.md §2); fields of these names are struck whole."""
+SECRETS: Final = ("token", "ticket", "authorization", "password")
+"""Names of what one says who one is by, to us (PROTOCOL.md §2) and to a database; such fields are struck whole."""
 STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 """What every record has; all else was given to it as `extra`."""
 
@@ -38,18 +38,21 @@ _VALUES: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"({_spelled('authorization')}){_GIVES}(?:{_QUOTE}[^\"'\r\n]*|[^\"'\r\n]+)",
-        rf"({_spelled('token')}|{_spelled('ticket')}){_GIVES}(?:{_QUOTE}[^\"'\r\n]*|[^\s\"'&]+)",
+        rf"({_spelled('token')}|{_spelled('ticket')}|{_spelled('password')}){_GIVES}(?:{_QUOTE}[^\"'\r\n]*|[^\s\"'&]+)",
         rf"\b(bearer|basic){_SPACE}{{1,8}}[^\s\"'&]+",
     )
 )
+_PASSWORD: Final = re.compile(r"(://[^\s:/@]{0,256}):[^\s@]{1,1024}@")
+"""That of a database, in its URL."""
 _QUERY: Final = re.compile(r"\?[^\s\"'?=]*=[^\s\"']*")
 
 
 def strike(text: str) -> str:
-    """The text without our tokens, without what follows the name of a secret, and without any query string."""
+    """The text without our tokens, what follows the name of a secret, passwords in URLs, and any query string."""
     text = _TOKEN.sub(STRUCK, text)
     for pattern in _VALUES:
         text = pattern.sub(_struck, text)
+    text = _PASSWORD.sub(rf"\1:{STRUCK}@", text)
     return _QUERY.sub(f"?{STRUCK}", text)
 
 

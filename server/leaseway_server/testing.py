@@ -25,7 +25,6 @@ from leaseway_server.core.commands import Read
 from leaseway_server.core.members import is_name
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.deadlines import LATE_MS
-from leaseway_server.store.access import AccessStore
 
 LISTEN: Final = "127.0.0.1:0"
 OPEN: Final = dict.fromkeys(RIGHTS, "open")
@@ -106,8 +105,9 @@ class Served:
         narrowed = None if rights is None else frozenset(map(_right, rights))
         now = self._moving.now()
         expires_at = 0 if expires_in is None else now + round(expires_in * 1000)
-        with AccessStore.open(self._config.server.data) as store:
-            return store.add(user, queues, narrowed, expires_at, now)[1]
+        assert self._running.site is not None
+        adding = self._running.site.tokens.add(user, queues, narrowed, expires_at, now)
+        return asyncio.run_coroutine_threadsafe(adding, self._loop).result()[1]
 
     # ── The thread ──
 

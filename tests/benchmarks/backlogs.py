@@ -28,7 +28,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This is started 
 
 from leaseway_server.bench.http_line import HttpLine
 from leaseway_server.bench.process import make_way, serving
-from leaseway_server.config import load_config
 from leaseway_server.core.jsontext import write
 from leaseway_server.core.lifecycle import create
 from leaseway_server.core.match import texts_of
@@ -212,7 +211,7 @@ async def main(count: int) -> tuple[float, list[Figure]]:
     with tempfile.TemporaryDirectory() as folder:
         config = configure(Path(folder))
         print(f"writing {3 * count:,} items …", file=sys.stderr)
-        await asyncio.to_thread(fill, load_config(config).server.data / "bench.db", count)
+        await asyncio.to_thread(fill, config.parent / "data" / "bench.db", count)
         make_way()
         started = time.perf_counter()
         async with serving("leaseway_server", "--config", str(config), "--log", "terminal") as server:

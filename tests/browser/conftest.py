@@ -20,7 +20,7 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser, server: TestServer) -> AsyncIterator[Dashboard]:
     """The dashboard of the file's server. In the end nothing was complained of: no error, no breach of the policy."""
-    shown = await dashboard(browser, server)
+    shown = await dashboard(browser, server.base_url)
     yield shown
     await shown.tab.page.context.close()
     assert shown.complaints == []

@@ -1,8 +1,10 @@
 """The dashboard of a queue in a real browser, with a real server: what it shows, live, and what one does with it."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +12,48 @@ import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
+from websockets.asyncio.client import connect
 
-from leaseway import Attempt, Client, Worker
+from leaseway import Attempt, Client, Failed, Permanent, Worker
 from leaseway_server.core.commands import Found, Read
-from support.dashboard import Dashboard, dashboard
+from support.dashboard import EVIL, Dashboard, dashboard
 from support.server import TestServer, open_queue, running_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-QUEUES = ("live", "full", "many", "turned", "evil", "large", "bulk", "busy", "keys", "skewed", "typed", "looked")
-DAY_OFF = "const now = Date.now; Date.now = () => now() - 86_400_000;"
-"""In the page: its clock is a day behind."""
-EVIL = "<script>document.title = 1</script><img src=x onerror='document.title = 1'>"
+LONG = "q" * 63
+QUEUES = (
+    "live",
+    "full",
+    "looked",
+    "many",
+    "turned",
+    "evil",
+    "large",
+    "bulk",
+    "busy",
+    "keys",
+    "skewed",
+    "slept",
+    "typed",
+    LONG,
+)
+DAY_OFF = "const now = Date.now; Date.now = () => now() + {days} * 86_400_000;"
+"""In the page: its clock is off by so many days."""
+JUST_NOW = re.compile(r"^(just now|[1-9] s ago|\d\d s ago)$")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TestServer]:
     """Each test has a queue of its own."""
     toml = "".join(open_queue(name, retry='{ delays = ["1ms"] }') for name in QUEUES)
-    async with running_server(tmp_path_factory.mktemp("server"), toml) as running:
+    async with running_server(tmp_path_factory.mktemp("server"), toml, users={EVIL: []}) as running:
         yield running
 
 
 async def test_all_queues_are_shown_live_at_two_pushes_a_second_in_all(browser: Browser, tmp_path: Path) -> None:
     async with running_server(tmp_path, open_queue("live") + open_queue("other")) as server:
-        page = await dashboard(browser, server)
+        page = await dashboard(browser, server.base_url)
         await page.go()
         card = page.tab.page.locator(".cards li").filter(has_text="live")
         await expect(card).to_contain_text("empty · 0 workers")
@@ -170,6 +189,27 @@ async def test_an_item_is_cancelled_retried_and_deleted(page: Dashboard, server:
     await expect(page.sheet).to_contain_text("There is no such item")
 
 
+async def test_a_question_goes_with_what_it_is_about(page: Dashboard, server: TestServer) -> None:
+    async with Client(f"{server.ws_url}/turned") as queue:
+        job = await queue.post("asked about")
+    question = page.tab.page.locator(".question")
+    await page.open("turned")
+    await page.rows.get_by_role("link", name=job.id).click()
+    await page.act("Cancel")
+    await expect(question).to_have_count(1)
+    await page.tab.page.go_back()
+    await expect(page.sheet).to_have_count(0)
+    await expect(question).to_have_count(0)
+    await page.button("Cancel all …").click()
+    await expect(question).to_have_count(1)
+    await page.tab.page.evaluate("location.hash = 'live'")
+    await expect(question).to_have_count(0)
+    await page.open(f"turned/{job.id}")
+    await expect(page.badge).to_have_text("pending")
+    await page.act("Cancel", "Cancel it")
+    await expect(page.badge).to_have_text("cancelled")
+
+
 async def test_all_of_a_list_are_handled_at_once_by_the_count_that_was_confirmed(
     page: Dashboard, server: TestServer
 ) -> None:
@@ -179,7 +219,7 @@ async def test_all_of_a_list_are_handled_at_once_by_the_count_that_was_confirmed
     told = page.tab.page.locator(".bulk p[role=status]")
     await page.filter("status").select_option("pending")
     await page.button("Cancel all …").click()
-    await expect(page.tab.page.locator(".question")).to_contain_text("Cancel 40 items? (status pending)")
+    await expect(page.tab.page.locator(".question")).to_contain_text("Cancel 40 items? (status \u2068pending\u2069)")
     await page.button("No").click()
     await expect(told).to_have_text("Nothing was changed.")
     await expect(page.figure("pending")).to_have_text("40")
@@ -194,6 +234,37 @@ async def test_all_of_a_list_are_handled_at_once_by_the_count_that_was_confirmed
     await expect(page.figure("pending")).to_have_text("40")
     await page.button("Delete all …").click()
     await expect(told).to_have_text("There is nothing in the list to delete.")
+    await page.button("pending").click()
+    await page.button("Cancel all …").click()
+    await expect(page.button("Cancel 40 items")).to_be_visible()
+    async with Client(f"{server.ws_url}/bulk") as queue:
+        await queue.post_many([40, 41])
+    await page.button("Cancel 40 items").click()
+    await expect(told).to_have_text("42 of 42 were changed. When they were counted there were 40.")
+
+
+async def test_neither_a_long_name_nor_one_that_turns_its_direction_pushes_others_aside(
+    page: Dashboard, server: TestServer
+) -> None:
+    tab = page.tab.page
+    await tab.set_viewport_size({"width": 390, "height": 800})
+    await page.go()
+    await expect(tab.locator(".cards li")).to_have_count(len(QUEUES))
+    too_wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    assert not await tab.evaluate(too_wide)
+    async with Client(f"{server.ws_url}/{LONG}") as queue, AsyncExitStack() as sockets:
+        for name in ("w" * 140, "\u202eturned", *(f"idle-{number}" for number in range(50)), "busy"):
+            socket = await sockets.enter_async_context(connect(f"{server.ws_url}/{LONG}/work"))
+            await socket.send(json.dumps({"hello": {"worker": name}}))
+            await socket.recv()
+        await page.open(LONG)
+        await expect(page.workers).to_have_count(50)
+        assert not await tab.evaluate(too_wide)
+        assert await page.workers.first.locator("th").evaluate("name => name.clientWidth") < 300
+        await expect(page.workers.nth(1).locator("th > bdi")).to_have_text("\u202eturned")
+        await socket.send(json.dumps({"claim": {"waitMs": 60_000}}))
+        job = await queue.post(1)
+        await expect(page.workers.first).to_contain_text(f"busy{job.id}")
 
 
 async def test_what_is_being_typed_is_not_yet_what_is_listed_or_handled(page: Dashboard, server: TestServer) -> None:
@@ -209,8 +280,9 @@ async def test_what_is_being_typed_is_not_yet_what_is_listed_or_handled(page: Da
 
 
 async def test_a_queue_that_is_not_there_is_told(page: Dashboard) -> None:
-    await page.go("nothing")
-    await expect(page.tab.page.get_by_role("alert").first).to_contain_text("nothing: ")
+    for name in ("nothing", "Nothing", "%zz", "__proto__", "q" * 64):
+        await page.go(name)
+        await expect(page.tab.page.get_by_role("alert").first).to_contain_text(f"{name}: ")
     await page.button("Show what there is").click()
     await expect(page.tab.page.locator(".cards")).to_be_visible()
 
@@ -226,26 +298,45 @@ async def test_a_queue_is_paused_and_goes_on(page: Dashboard, server: TestServer
 
 
 async def test_whatever_a_text_says_it_is_text(page: Dashboard, server: TestServer) -> None:
-    worker = Worker(f"{server.ws_url}/evil", name=EVIL, concurrency=1)
+    token = server.tokens[EVIL]
+    worker = Worker(f"{server.ws_url}/evil", name=EVIL, concurrency=1, token=token)
 
     @worker.handler
     async def echo(item: Any, attempt: Attempt) -> Any:
+        if item == EVIL:
+            raise Permanent(EVIL, code=EVIL, detail={EVIL: EVIL})
         if attempt.attempts == 1:
             raise ValueError(EVIL)
         await attempt.progress({"percent": EVIL, EVIL: EVIL})
         return {EVIL: item, "__proto__": EVIL}
 
-    async with Client(f"{server.ws_url}/evil") as queue, worker:
+    async with Client(f"{server.ws_url}/evil", token=token) as queue, worker:
         job = await queue.post({EVIL: EVIL}, key=EVIL, meta={EVIL: EVIL})
         await job.result()
         await page.open(f"evil/{job.id}")
         for part in ("item", "result", "facts", "progress", "attempts"):
             await expect(page.part(part)).to_contain_text(EVIL)
         await expect(page.part("result").locator("dt")).to_have_text([EVIL, "__proto__"])
-        await expect(page.rows).to_contain_text(EVIL)
-        await expect(page.workers).to_contain_text(EVIL)
-    assert await page.tab.page.locator("main script, dialog script, main img, dialog img").count() == 0
-    await expect(page.tab.page).to_have_title("evil · Leaseway")
+        for column in ("by", "key", "worker"):
+            await expect(page.rows.locator(f"[data-column={column}]")).to_contain_text(EVIL)
+        await expect(page.workers.locator("th")).to_have_text(re.compile(f"^{re.escape(EVIL)}.*{re.escape(EVIL)}$"))
+        failed = await queue.post(EVIL)
+        with pytest.raises(Failed):
+            await failed.result()
+        await page.open(f"evil/{failed.id}")
+        for part in ("item", "error"):
+            await expect(page.part(part)).to_contain_text(EVIL)
+        await page.button("Close").click()
+    for name in ("postedBy", "key"):
+        await page.filter(name).fill(EVIL)
+    await page.button("List").click()
+    await expect(page.rows).to_have_count(1)
+    await page.button("Retry all …").click()
+    await expect(page.tab.page.locator(".bulk p[role=status]")).to_have_text("There is nothing in the list to retry.")
+    await page.button("Delete all …").click()
+    question = page.tab.page.locator(".question")
+    await expect(question).to_contain_text(f"postedBy \u2068{EVIL}\u2069, key \u2068{EVIL}\u2069")
+    await page.expect_no_markup()
 
 
 async def test_a_large_result_is_shown_in_part_and_then_whole(page: Dashboard, server: TestServer) -> None:
@@ -257,9 +348,12 @@ async def test_a_large_result_is_shown_in_part_and_then_whole(page: Dashboard, s
         return {"large": large}
 
     async with Client(f"{server.ws_url}/large") as queue, worker:
-        job = await queue.post("for a large result")
+        job = await queue.post({"exact": 2**53 - 1, "float": 1e300, "rounded": [-(2**63) + 1]})
         await job.result()
     await page.open(f"large/{job.id}")
+    rounded = page.part("item").locator("dd").filter(has_text="Whole numbers of over 53 bits are rounded here.")
+    await expect(rounded).to_have_count(1)
+    await expect(rounded).to_contain_text("-9223372036854776000")
     text = page.part("result").locator("pre")
     await expect(text).to_have_text("x" * 2_000)
     await page.button("Show all of it (800 KiB)").click()
@@ -309,10 +403,35 @@ async def test_it_is_used_by_keyboard(page: Dashboard, server: TestServer) -> No
     await expect(page.tab.page.locator("html")).to_have_css("color-scheme", "dark")
 
 
-async def test_a_browser_whose_clock_is_a_day_off_shows_the_server_s_time(page: Dashboard, server: TestServer) -> None:
-    await page.tab.page.add_init_script(DAY_OFF)
+@pytest.mark.parametrize("days", [-1, 1])
+async def test_a_browser_whose_clock_is_a_day_off_shows_the_server_s_time(
+    days: int, page: Dashboard, server: TestServer
+) -> None:
+    await page.tab.page.add_init_script(DAY_OFF.format(days=days))
     async with Client(f"{server.ws_url}/skewed") as queue:
-        await queue.post(1)
-    await page.open("skewed")
-    await expect(page.rows.locator("time")).to_have_text("just now")
-    await expect(page.figure("oldest ready")).not_to_contain_text("h")
+        job = await queue.post(days)
+        await page.open(f"skewed/{job.id}")
+        await expect(page.rows.first.locator("time")).to_have_text(JUST_NOW)
+        await expect(page.part("why").locator("time").last).to_have_text(JUST_NOW)
+        await expect(page.figure("oldest ready")).to_have_text(JUST_NOW)
+        assert await job.cancel()
+        await expect(page.part("times").locator("li").last).to_have_text(re.compile(r"^cancelled .* m?s later\)$"))
+
+
+async def test_after_a_laptop_s_sleep_it_shows_what_happened_meanwhile(page: Dashboard, server: TestServer) -> None:
+    await page.tab.page.clock.install()
+    await page.open("slept")
+    asleep = await page.tab.page.evaluate("Date.now() / 1000 + 60")
+    await page.tab.page.clock.pause_at(asleep)
+    assert server.running.site is not None
+    (socket,) = server.running.site.queues["slept"].sockets
+    await socket.drain()  # The server gives up who sleeps.
+    await expect(page.connection).to_have_attribute("data-state", "lost")
+    async with Client(f"{server.ws_url}/slept") as queue:
+        await queue.post("meanwhile")
+        await page.tab.page.clock.fast_forward(3_600_000)
+        await page.tab.page.clock.resume()
+        await expect(page.connection).to_have_attribute("data-state", "open")
+        await expect(page.rows.locator("time")).to_have_text(JUST_NOW)
+        await queue.post("now")
+        await expect(page.figure("pending")).to_have_text("2")

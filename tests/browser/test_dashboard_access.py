@@ -1,5 +1,6 @@
 """Who may see and do what on the dashboard: tokens, rights, and what happens to a page that is open meanwhile."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,9 +10,11 @@ from playwright.async_api import Browser, expect
 
 from leaseway import Client
 from leaseway_server.core.access import Right
-from leaseway_server.store.access import AccessStore
+from leaseway_server.testing import MovableClock
+from support.caddy import BLOCKS_SOCKETS, caddy
 from support.dashboard import Dashboard, dashboard
 from support.server import TestServer, open_queue, running_server
+from support.tokens import TokenFile
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,15 +30,7 @@ access = { post = ["alice"], fetch = [], work = [], admin = ["ada"] }
 KEPT = "[location.href, document.cookie, JSON.stringify({...localStorage}), document.documentElement.outerHTML].join()"
 LIVE = {"members": "Live", "": "empty · 0 workers"}
 """What a place shows once its connection stands."""
-NO_SOCKETS = """
-window.WebSocket = class {
-    close() {}
-    constructor() {
-        queueMicrotask(() => this.onclose({ code: 1006, reason: "" }));
-    }
-};
-"""
-"""In the page: each socket ends before it stands, as where a proxy blocks them."""
+HOUR = 3_600_000
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -49,7 +44,7 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Test
 @pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser, server: TestServer) -> AsyncIterator[Dashboard]:
     """In the end no token stood in an address, and nothing was complained of."""
-    shown = await dashboard(browser, server)
+    shown = await dashboard(browser, server.base_url)
     yield shown
     await shown.tab.page.context.close()
     assert not [url for url in shown.asked for token in server.tokens.values() if token in url]
@@ -138,11 +133,11 @@ async def test_where_a_token_is_revoked_meanwhile_another_is_asked_for(
     place: str, browser: Browser, tmp_path: Path
 ) -> None:
     async with running_server(tmp_path, QUEUES, users={"ada": []}) as server:
-        page = await dashboard(browser, server)
+        page = await dashboard(browser, server.base_url)
         await page.go(place)
         await page.sign_in(server.tokens["ada"], keep=True)
         await expect(page.connection if place else page.tab.page.locator(".cards")).to_contain_text(LIVE[place])
-        with AccessStore.open(tmp_path / "data") as store:
+        with TokenFile(tmp_path / "data") as store:
             (token,) = store.all()
             assert store.revoke(token.id)
             another = store.add("ada", None, None, 0, 0)[1]
@@ -153,39 +148,84 @@ async def test_where_a_token_is_revoked_meanwhile_another_is_asked_for(
         await page.tab.page.context.close()
 
 
+async def test_where_a_token_s_time_is_over_meanwhile_nothing_is_shown_any_more(
+    browser: Browser, tmp_path: Path
+) -> None:
+    clock = MovableClock()
+    async with running_server(tmp_path, QUEUES, users={"ada": []}, clock=clock) as server:
+        with TokenFile(tmp_path / "data") as store:
+            brief = store.add("ada", None, None, clock.now() + HOUR, clock.now())[1]
+        async with Client(f"{server.ws_url}/members", token=server.tokens["ada"]) as queue:
+            job = await queue.post("seen by who may")
+        page = await dashboard(browser, server.base_url)
+        await page.go(f"members/{job.id}")
+        await page.sign_in(brief)
+        await expect(page.part("item")).to_contain_text("seen by who may")
+        clock.move(HOUR)
+        await expect(page.tab.page.get_by_text("Your token is not valid, or not any more")).to_be_visible()
+        await expect(page.tab.page.get_by_text("seen by who may")).to_have_count(0)
+        await expect(page.rows).to_have_count(0)
+        await page.sign_in(server.tokens["ada"])
+        await expect(page.part("item")).to_contain_text("seen by who may")
+        await page.tab.page.context.close()
+
+
 async def test_a_restart_is_survived_and_a_queue_that_was_removed_is_told(browser: Browser, tmp_path: Path) -> None:
     toml = open_queue("kept") + open_queue("removed")
     async with running_server(tmp_path, toml) as server:
-        page, other = await dashboard(browser, server), await dashboard(browser, server)
+        page, other = await dashboard(browser, server.base_url), await dashboard(browser, server.base_url)
         await page.open("kept")
-        await other.open("removed")
+        async with Client(f"{server.ws_url}/removed") as queue:
+            job = await queue.post("in a queue that goes")
+        await other.open(f"removed/{job.id}")
+        await expect(other.part("item")).to_contain_text("in a queue that goes")
     await expect(page.connection).to_have_attribute("data-state", "lost")
+    doubt = page.tab.page.get_by_text("Nobody knows whether that was done: cannot reach")
+    await page.button("Pause").click()
+    await expect(doubt).to_be_visible()
+    await page.button("Delete all …").click()
+    bulk = page.tab.page.locator(".bulk p[role=status]")
+    await expect(bulk).to_have_text(re.compile(r"^cannot reach .*\. Nothing was changed\.$"))
     async with running_server(tmp_path, open_queue("kept"), port=server.port) as again:
         await expect(page.connection).to_have_attribute("data-state", "open")
+        await expect(doubt).to_have_count(0)
         async with Client(f"{again.ws_url}/kept") as queue:
             await queue.post(1)
         await expect(page.figure("pending")).to_have_text("1")
         await expect(page.rows).to_have_count(1)
         await expect(other.tab.page.get_by_text("This queue cannot be shown")).to_be_visible()
+        await expect(other.sheet).to_have_count(0)
         await other.button("Show what there is").click()
         await expect(other.connection).to_have_attribute("data-state", "open")
         for each in (page, other):
             await each.tab.page.context.close()
 
 
-async def test_where_no_socket_comes_about_it_says_so_and_goes_on(browser: Browser, tmp_path: Path) -> None:
-    async with running_server(tmp_path, open_queue()) as server:
-        page = await dashboard(browser, server)
+@pytest.mark.parametrize("place", ["demo", ""])
+async def test_where_a_proxy_blocks_sockets_it_says_so_and_goes_on(
+    place: str, browser: Browser, tmp_path: Path
+) -> None:
+    async with (
+        running_server(tmp_path, open_queue() + open_queue("other")) as server,
+        caddy(tmp_path, server.base_url, BLOCKS_SOCKETS) as proxy,
+    ):
+        page = await dashboard(browser, server.base_url)
         await page.tab.page.clock.install()
-        await page.tab.page.add_init_script(NO_SOCKETS)
-        await page.go("demo")
-        await expect(page.connection).to_have_attribute("data-state", "lost")
+        await page.tab.page.goto(f"{proxy.base_url}/#{place}")
+        if place:
+            await expect(page.connection).to_have_attribute("data-state", "lost")
         await page.tab.page.clock.fast_forward(11_000)
         await expect(page.connection).to_contain_text("a proxy in between seems to block it")
+        if not place:
+            await page.tab.page.locator(".cards").get_by_role("link", name="demo").click()
         await page.post_json("1")
+        await expect(page.badge).to_have_text("pending")
         await expect(page.part("item")).to_contain_text("1")
+        await expect(page.part("why")).to_contain_text("no worker")
+        await page.act("Cancel", "Cancel it")
+        await expect(page.badge).to_have_text("cancelled")
         await page.button("Close").click()
         await page.button("Refresh").click()
         await page.tab.page.clock.fast_forward(5_000)
-        await expect(page.rows).to_have_count(1)
+        await expect(page.rows.locator(".badge")).to_have_text(["cancelled"])
         await page.tab.page.context.close()

@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.async_api import FilePayload, expect
 
 from leaseway import Worker
-from support.dashboard import Dashboard
+from support.dashboard import EVIL, Dashboard
 from support.examples import load_example
 from support.server import OPEN_ACCESS, TestServer, open_queue, resize_queue, running_server
 
@@ -39,6 +39,17 @@ SHAPES = {
     },
 }
 FILLED = {"name": "some", "count": 3, "mode": "slow"}
+EVIL_SCHEMA = {
+    "title": EVIL,
+    "type": "object",
+    "required": [EVIL],
+    "properties": {
+        EVIL: {"type": "string", "const": EVIL, "description": EVIL, "default": EVIL},
+        "named": {"type": "string", "title": EVIL, "pattern": "^<", "description": EVIL},
+        "chosen": {"enum": [EVIL, {EVIL: EVIL}]},
+        "inner": {"title": EVIL, "type": "object", "properties": {"deep": {"type": "integer", "title": EVIL}}},
+    },
+}
 FORMLESS: list[Any] = [
     True,
     {"type": "array", "items": {"type": "integer"}},
@@ -51,7 +62,11 @@ FORMLESS: list[Any] = [
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TestServer]:
     """A queue for each kind of schema."""
     folder = tmp_path_factory.mktemp("server")
-    schemas = {"shapes": SHAPES, **{f"formless-{number}": schema for number, schema in enumerate(FORMLESS)}}
+    schemas = {
+        "shapes": SHAPES,
+        "evil": EVIL_SCHEMA,
+        **{f"formless-{number}": schema for number, schema in enumerate(FORMLESS)},
+    }
     tables = []
     for name, schema in schemas.items():
         (folder / name).mkdir()
@@ -81,7 +96,7 @@ async def posted(page: Dashboard) -> Any:
     await expect(page.badge).to_be_visible()
     _, _, place = page.tab.page.url.partition("#")
     queue, _, item_id = place.partition("/")
-    response = await page.tab.page.request.get(f"{page.server.base_url}/{queue}/items/{item_id}/item")
+    response = await page.tab.page.request.get(f"{page.base_url}/{queue}/items/{item_id}/item")
     return json.loads(await response.text())
 
 
@@ -100,7 +115,7 @@ async def test_a_picture_is_posted_and_its_result_is_seen(page: Dashboard, resiz
 
 async def test_a_sample_is_drawn_and_what_is_too_large_is_made_smaller(page: Dashboard) -> None:
     await page.open("resize")
-    await page.posting.locator("summary").click()
+    await page.open_posting()
     await page.posting.get_by_label("width").fill("320")
     await page.posting.get_by_role("button", name="Draw a sample").click()
     await page.button("Post the item").click()
@@ -144,8 +159,7 @@ async def test_a_form_has_a_field_for_each_kind_of_value(page: Dashboard) -> Non
 async def test_what_is_refused_is_told_where_it_is_and_posts_nothing(page: Dashboard, server: TestServer) -> None:
     before = sum(server.engine("shapes").tally.counts.values())
     await page.open("shapes")
-    if await page.posting.get_attribute("open") is None:
-        await page.posting.locator("summary").click()
+    await page.open_posting()
     field, alert = page.posting.get_by_label, page.posting.locator(".fault")
     await field("A name").fill("some")
     await field("tags").fill("[1]")
@@ -161,6 +175,23 @@ async def test_what_is_refused_is_told_where_it_is_and_posts_nothing(page: Dashb
     await page.post_json('{"name": 1}')
     await expect(alert.filter(has_text="/item/name")).to_be_visible()
     assert sum(server.engine("shapes").tally.counts.values()) == before
+
+
+async def test_whatever_a_schema_says_it_is_text(page: Dashboard) -> None:
+    await page.open("evil")
+    await expect(page.posting.locator("legend")).to_have_text(EVIL)
+    for text in ("label", "small", "option"):
+        await expect(page.posting.locator(text).filter(has_text=EVIL).first).to_be_attached()
+    await page.posting.get_by_role("textbox").first.fill(EVIL.upper().removeprefix("<"))
+    await page.button("Post the item").click()
+    await expect(page.posting).to_contain_text("It was not posted: see what is marked.")
+    await page.expect_no_markup()
+    await page.posting.get_by_label("Write it as JSON").check()
+    await page.post_json(json.dumps({EVIL: EVIL, "chosen": EVIL[:-1]}))
+    await expect(page.posting.locator(".fault").filter(has_text="/item")).to_be_visible()
+    await page.post_json(EVIL)
+    await expect(page.posting.locator(".fault").filter(has_text="This is not JSON")).to_contain_text("<script>")
+    await page.expect_no_markup()
 
 
 async def test_where_no_form_can_be_made_the_item_is_written_as_json(page: Dashboard) -> None:

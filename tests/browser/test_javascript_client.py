@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from leaseway import Attempt, Worker
+from leaseway import Attempt, Client, Worker
 from support.browser import Tab, open_tab
 from support.files import served_files
 from support.server import TestServer, running_server
@@ -171,6 +171,57 @@ async def test_what_a_handler_says_comes_out_as_it_was(tab: Tab) -> None:
     }
 
 
+async def test_whatever_a_handler_throws_or_leaves_behind_its_attempt_ends_and_the_next_is_its_own(tab: Tab) -> None:
+    told = await run(
+        tab,
+        """
+        const host = hosted({ hangMs: Infinity });
+        const said = [];
+        const job = { progress: async (value) => void said.push(value) };
+        const ends = [];
+        for (const what of ["untellable", "nameless", "unreadable", "detached"])
+            ends.push((await tell(host({ do: what, pixels: new ArrayBuffer(4) }))).message ?? "no error");
+        const noise = await host({ do: "noise" }, job);
+        await host({ do: "leftover" }, job);
+        const late = await host({ do: "after" }, job);
+        const names = await host({ do: "names", value: JSON.parse('{"__proto__": 1, "constructor": 2}') });
+        return { ends, noise, late, said, names };
+        """,
+    )
+    assert [text.split(":")[0] for text in told.pop("ends")[:3]] == ["what the handler threw cannot be told"] * 3
+    assert told == {
+        "noise": "heard",
+        "late": "LeaseLost",
+        "said": ["own"],
+        "names": [["__proto__", 1], ["constructor", 2]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"status": 503}, "/files/fine.js"),
+        ({"body": "throw new Error('not today')", "content_type": "text/javascript"}, "not today"),
+    ],
+    ids=["missing", "throwing"],
+)
+async def test_a_module_that_could_not_be_loaded_is_loaded_anew(tab: Tab, answer: dict[str, Any], said: str) -> None:
+    context = tab.page.context
+    await context.route("**/fine.js", lambda route: route.fulfill(**answer), times=1)
+    told = await tab.page.evaluate(
+        """async () => {
+            const host = leaseway.hostInWebWorker("/files/fine.js");
+            const first = await host({}).catch(({ message }) => message);
+            const second = await host({});
+            host.close();
+            return [first, second];
+        }"""
+    )
+    assert said in told[0]
+    assert told[1] == "loaded"
+    tab.complaints[:] = [each for each in tab.complaints if "503" not in each]  # The browser's own line about it.
+
+
 QUEUE = """
 [server]
 allowed_origins = ["{origin}"]
@@ -257,9 +308,7 @@ async def test_a_page_that_is_loaded_anew_and_then_cut_sees_each_end_once(tab: T
     await tab.page.evaluate(WATCH, access)
     await tab.page.evaluate("(id) => { window.result = queue.job(id).result; }", ids[0])
     await tab.page.evaluate("Promise.all([bothOpen, queue.connected()])")
-    assert server.running.site is not None
-    for socket in list(server.running.site.queues["demo"].sockets):
-        await socket.drain()
+    await cut(server)
     async with Worker(f"{server.ws_url}/demo", token=server.tokens["alice"]) as worker:
         worker.handler(echo)
         assert await tab.page.evaluate("mine") == dict.fromkeys(ids, 1)
@@ -270,6 +319,43 @@ async def test_a_page_that_is_loaded_anew_and_then_cut_sees_each_end_once(tab: T
         "online",
     ]
     await tab.page.evaluate("queue.close()")
+
+
+OFFLINE = """async ([url, token]) => {
+    const { CLOCK } = await import("/client/outside.js");
+    const late = (action, ms) => setTimeout(action, 1_000 * ms); // So that what comes back does so by the event alone.
+    const queue = new leaseway.Queue(url, { token, random: () => 0.9, clock: { ...CLOCK, setTimeout: late } });
+    const heard = [];
+    for (const kind of ["online", "offline"]) queue.addEventListener(kind, () => heard.push(kind));
+    const job = await queue.post("while it is away");
+    const ends = [];
+    const follow = (async () => {
+        for await (const { status } of job) if (status === "finished") ends.push(status);
+    })();
+    window.away = new Promise((resolve) => queue.addEventListener("offline", resolve));
+    window.over = follow.then(() => queue.close()).then(() => ({ heard, ends }));
+    return job.id;
+}"""
+
+
+async def test_a_page_without_a_network_comes_back_with_it_and_has_missed_no_end(tab: Tab, server: TestServer) -> None:
+    job_id = await tab.page.evaluate(OFFLINE, [f"{server.base_url}/demo", server.tokens["alice"]])
+    await tab.page.context.set_offline(True)
+    await cut(server)
+    await tab.page.evaluate("away.then(() => {})")
+    url, token = f"{server.ws_url}/demo", server.tokens["alice"]
+    async with Client(url, token=token) as queue, Worker(url, token=token) as worker:
+        worker.handler(echo)
+        await (await queue.get(job_id)).result()
+    await tab.page.context.set_offline(False)
+    assert await tab.page.evaluate("over") == {"heard": ["online", "offline", "online"], "ends": ["finished"]}
+
+
+async def cut(server: TestServer) -> None:
+    """Every socket of the queue ends."""
+    assert server.running.site is not None
+    for socket in list(server.running.site.queues["demo"].sockets):
+        await socket.drain()
 
 
 async def echo(item: Any, _attempt: Attempt) -> Any:

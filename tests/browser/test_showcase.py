@@ -16,6 +16,7 @@ from playwright.async_api import FilePayload, Locator, expect
 
 from leaseway import Attempt, Worker
 from support.browser import Tab, open_tab
+from support.caddy import BLOCKS_SOCKETS, caddy
 from support.examples import load_example
 from support.node import SCRIPTS, find_node
 from support.server import TestServer, open_queue, resize_queue, running_server
@@ -63,6 +64,9 @@ def as_png(picture: Image.Image, name: str = "picture.png") -> FilePayload:
     buffer = io.BytesIO()
     picture.save(buffer, "PNG")
     return {"name": name, "mimeType": "image/png", "buffer": buffer.getvalue()}
+
+
+DRAWING = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="6"><rect width="9" height="6"/></svg>'
 
 
 def no_picture(name: str = "not.png") -> FilePayload:
@@ -128,11 +132,20 @@ async def test_both_threads_see_what_node_sees_and_a_run_can_be_made_again(
 
 async def test_what_is_no_picture_is_told_and_the_others_are_looked_at(browser: Tab, server: TestServer) -> None:
     async with showcase(browser, server) as tab:
-        await pick(tab, no_picture(EVIL), as_png(colourful()))
+        whole = as_png(colourful())
+        damaged = whole | {"name": "damaged.png", "buffer": whole["buffer"][:60]}
+        empty: FilePayload = {"name": "empty.png", "mimeType": "image/png", "buffer": b""}
+        drawing: FilePayload = {"name": "drawing.svg", "mimeType": "image/svg+xml", "buffer": DRAWING}
+        large = as_png(Image.new("1", (8_000, 5_000)), "large.png")
+        await pick(tab, no_picture(EVIL), damaged, empty, drawing, large, whole)
         await run(tab, "Run both", "in a Web Worker")
         await expect(picked(tab).nth(0)).to_contain_text(EVIL)
-        await expect(picked(tab).nth(0)).to_contain_text("this is no picture that a browser can read")
-        await expect(picked(tab).nth(1)).to_contain_text("both threads saw the same")
+        for number in range(4):
+            await expect(picked(tab).nth(number)).to_contain_text(
+                "it has no pixels that can be read: it is damaged, empty"
+            )
+        await expect(picked(tab).nth(4)).to_contain_text("8000 × 5000 pixels are too many: 32 million are allowed")
+        await expect(picked(tab).nth(5)).to_contain_text("both threads saw the same")
         await expect(tab.page).to_have_title(re.compile("Leaseway"))
         await click(tab, "Clear")
         await expect(picked(tab)).to_have_count(0)
@@ -181,6 +194,36 @@ async def test_the_frames_of_the_page_tell_whether_it_was_blocked(browser: Tab, 
     assert told["frames"] == told["shown"] >= 1
 
 
+async def test_frames_that_a_person_notices_are_red_in_light_and_dark(browser: Tab, server: TestServer) -> None:
+    async with showcase(browser, server) as tab:
+        for colours in ("light", "dark"):
+            await tab.page.emulate_media(color_scheme=colours)
+            painted, short, long = await tab.page.evaluate(
+                """async () => {
+                    const { Strip } = await import("/_pages/showcase/strip.js");
+                    const canvas = document.querySelector("canvas");
+                    const strip = new Strip(canvas);
+                    const seen = [40, 400].map((frameMs) => {
+                        strip.clear();
+                        strip.add(frameMs);
+                        const { width, height } = canvas;
+                        const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+                        copy.drawImage(canvas, 0, 0);
+                        const { data } = copy.getImageData(0, 0, width, height);
+                        const last = data.findLastIndex((byte, at) => at % 4 === 3 && byte === 255);
+                        return `rgb(${data.slice(last - 3, last).join(", ")})`;
+                    });
+                    const shown = ["accent", "bad"].map((name) => {
+                        canvas.style.color = `var(--${name})`;
+                        return getComputedStyle(canvas).color;
+                    });
+                    return [seen, ...shown];
+                }"""
+            )
+            assert painted == [short, long]
+            assert short != long
+
+
 async def test_a_web_worker_that_breaks_ends_its_attempt_and_not_the_page(browser: Tab, server: TestServer) -> None:
     async with showcase(browser, server) as tab:
         await tab.page.get_by_text("And when a Web Worker breaks?").click()
@@ -206,7 +249,7 @@ async def test_one_tab_posts_and_another_one_works(browser: Tab, server: TestSer
         await expect(producer.page.locator("#posted [data-status=finished]")).to_have_count(2)
         failed = producer.page.locator("#posted [data-status=failed]")
         await expect(failed).to_contain_text("not.png")
-        await expect(failed).to_contain_text("this is no picture that a browser can read")
+        await expect(failed).to_contain_text("it has no pixels that can be read")
         finished = posted(producer).filter(has_text="picture.png")
         await expect(finished).to_contain_text("worker showcase-")
         await expect(finished.locator(".names li").first).to_have_text(re.compile(r"^#[0-9a-f]{6}$"))
@@ -217,6 +260,51 @@ async def test_one_tab_posts_and_another_one_works(browser: Tab, server: TestSer
         await click(worker, "Stop working")
         await expect(worker.page.locator("#worked")).to_have_text("This tab has stopped working.")
         await expect(figures).to_contain_text("workers: 0")
+
+
+async def test_after_a_reload_what_was_posted_is_there_again_and_goes_on(browser: Tab, server: TestServer) -> None:
+    async with showcase(browser, server) as tab, showcase(browser, server) as worker:
+        await pick(tab, as_png(colourful(), f"{EVIL}.png"), as_png(colourful(), "other.png"))
+        await tab.page.get_by_label("New width").fill("60")
+        await click(tab, "Post the pictures")
+        await expect(tab.page.locator("#posted [data-status=pending]")).to_have_count(2)
+        await tab.page.reload()
+        await expect(posted(tab).locator(".name")).to_have_text(["other.png", f"{EVIL}.png"])
+        await expect(posted(tab).locator("img.thumbnail")).to_have_count(2)
+        await click(worker, "Work in this tab")
+        await expect(posted(tab).locator("img.result")).to_have_count(2)
+        await tab.page.reload()
+        await expect(posted(tab).locator("img.result")).to_have_count(2)
+        one, *_ = await kept(tab)
+        assert (await tab.page.request.delete(f"{server.base_url}/resize/items/{one}")).ok
+        await tab.page.reload()
+        await expect(posted(tab).locator("img.result")).to_have_count(1)
+        assert one not in await kept(tab)
+        await tab.page.evaluate("sessionStorage.clear()")
+        await tab.page.reload()
+        await expect(tab.page.locator("#connection")).to_have_attribute("data-state", "open")
+        await expect(posted(tab)).to_have_count(0)
+
+
+async def kept(tab: Tab) -> list[str]:
+    """The ids of what the tab posted, as it keeps them."""
+    found = await tab.page.evaluate("JSON.parse(sessionStorage.getItem('leaseway-showcase')).map(({ id }) => id)")
+    return [str(each) for each in found]
+
+
+async def test_where_a_proxy_blocks_sockets_it_says_so(browser: Tab, server: TestServer, tmp_path: Path) -> None:
+    async with caddy(tmp_path, server.base_url, BLOCKS_SOCKETS) as proxy:
+        tab = await browser.another()
+        await tab.page.clock.install()
+        await tab.page.goto(f"{proxy.base_url}/_showcase")
+        await expect(tab.page.locator("#connection")).to_have_attribute("data-state", "lost")
+        await tab.page.clock.fast_forward(11_000)
+        await expect(tab.page.locator("#connection")).to_contain_text("A proxy in between seems to block WebSockets")
+        async with tab.page.expect_event("websocket"):
+            await tab.page.clock.fast_forward(31_000)  # It is tried again, and fails again.
+        await tab.page.clock.fast_forward(31_000)
+        await expect(tab.page.locator("#connection")).to_contain_text("A proxy in between seems to block WebSockets")
+        await tab.page.context.close()
 
 
 async def test_without_the_queue_the_page_says_how_to_get_it_and_the_rest_works(browser: Tab, tmp_path: Path) -> None:

@@ -29,6 +29,13 @@ WATCHED: Final = 2_000
 """So many of the acknowledged posts, and all that are open, are watched after each start."""
 
 
+def still_there(answer: httpx.Response) -> httpx.Response:
+    """The answer; one of a server that is about to stop is none."""
+    if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        raise httpx.RemoteProtocolError(answer.text)
+    return answer
+
+
 @dataclass(slots=True)
 class World:
     """What the clients share. `up` is set while a server serves; after `until` more words `strike` is called, once."""
@@ -146,7 +153,7 @@ class HttpProducer:
             item_id = world.dice.choice([self._mine[-1], world.dice.choice(self._mine)])
             before = world.promises.known(item_id)
             url = f"{world.base_url}/demo/items/{item_id}"
-            answer = await self._http.get(url, params={"waitMs": world.dice.choice([0, 0, 20, 100])})
+            answer = still_there(await self._http.get(url, params={"waitMs": world.dice.choice([0, 0, 20, 100])}))
             world.said()
             if answer.status_code == 200:
                 world.promises.seen(answer.json(), before)
@@ -159,7 +166,8 @@ class HttpProducer:
         for some in [numbers] if at_once and numbers else [[number] for number in numbers]:
             bodies = [self._outbox.read(number) for number in some]
             self._world.said()
-            answer = await self._http.post(f"{self._world.base_url}/demo/items", json=bodies if at_once else bodies[0])
+            url = f"{self._world.base_url}/demo/items"
+            answer = still_there(await self._http.post(url, json=bodies if at_once else bodies[0]))
             assert answer.status_code in (200, 201), answer.text
             answers = answer.json()["items"] if at_once else [answer.json()]
             self._mine += [self._outbox.answered(*each) for each in zip(some, answers, strict=True)]
@@ -342,7 +350,7 @@ class HttpWorker(Worker):
     async def ask(self, verb: str, body: Message) -> list[Message]:
         """A request, and its answers."""
         self.world.said()
-        answer = await self._http.post(f"{self.world.base_url}/demo/{verb}", json=body)
+        answer = still_there(await self._http.post(f"{self.world.base_url}/demo/{verb}", json=body))
         assert answer.status_code == 200, answer.text
         self.world.said()
         answers = answer.json()

@@ -1,10 +1,13 @@
-"""A way to a server that can begin to swallow bytes, as a broken network does: nothing ends, nothing comes."""
+"""A way to a server that can begin to swallow bytes, as a broken network does: nothing ends, nothing comes.
+
+It may lead to one of several servers: each connection asks anew which one that is.
+"""
 
 import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -13,10 +16,10 @@ _NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 
 class Way:
-    """Connections made from now on are good; `swallow` spoils those that stand."""
+    """Connections made from now on are good; `swallow` spoils those that stand. `server` is where one goes now."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._server = (host, port)
+    def __init__(self, server: Callable[[], tuple[str, int]]) -> None:
+        self._server = server
         self._good: set[asyncio.StreamWriter] = set()
         self._to_server: set[asyncio.StreamWriter] = set()
         self._to_client: set[asyncio.StreamWriter] = set()
@@ -40,7 +43,7 @@ class Way:
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
         try:
-            from_server, to_server = await asyncio.open_connection(*self._server)
+            from_server, to_server = await asyncio.open_connection(*self._server())
         except OSError:  # There is no server.
             writer.close()
             return
@@ -73,11 +76,18 @@ class Way:
 async def way_to(ws_url: str) -> AsyncIterator[Way]:
     """A way to the server at `ws://HOST:PORT`; its own URL is another one."""
     host, port = ws_url.removeprefix("ws://").split(":")
-    way = Way(host, int(port))
-    server = await asyncio.start_server(way.accept, "127.0.0.1", 0)
-    way.url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with way_by(lambda: (host, int(port))) as way:
+        yield way
+
+
+@asynccontextmanager
+async def way_by(server: Callable[[], tuple[str, int]]) -> AsyncIterator[Way]:
+    """A way to whichever server (host and port) is named when a connection is made."""
+    way = Way(server)
+    listening = await asyncio.start_server(way.accept, "127.0.0.1", 0)
+    way.url = f"ws://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
     try:
         yield way
     finally:
-        server.close()
+        listening.close()
         await way.close()

@@ -20,6 +20,7 @@ from leaseway import Attempt, Client, Expired, Forbidden, Job, Unauthorized, Unk
 from leaseway.testing import Served, serving
 from leaseway_server import testing as server_half
 from leaseway_server.config import ConfigRefused
+from leaseway_server.store.place import SqliteFolder
 from support.server import open_queue
 
 LEASE = 300
@@ -194,7 +195,9 @@ def test_what_is_asked_of_a_server_after_its_end_is_refused() -> None:
 def test_a_server_that_ends_by_itself_is_told() -> None:
     served = server_half.serving()
     half = served.__enter__()
-    (half._config.server.data / "demo.db").unlink()
+    place = half._config.server.store
+    assert isinstance(place, SqliteFolder)
+    (place.folder / "demo.db").unlink()
     half._thread.join()
     with pytest.raises(RuntimeError, match="the server ended by itself"):
         served.__exit__(None, None, None)

@@ -21,7 +21,17 @@ from docs.snippets import shell, started
 from support.caddy import PATIENCE, find_caddy, free_port, on_loopback
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SOURCES: Final = ["pyproject.toml", "README.md", "LICENSE", "Caddyfile", "server", "schemas", "clients", "deploy"]
+SOURCES: Final = [
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "Caddyfile",
+    "Caddyfile.several",
+    "server",
+    "schemas",
+    "clients",
+    "deploy",
+]
 _OUTSIDE: Final = re.compile(r"(?<![\w.])/(opt|etc|var|src)\b")
 """A path that a page or a file means, and that is another one here."""
 SYSTEMCTL: Final = Path(__file__).with_name("systemctl.py")

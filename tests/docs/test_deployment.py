@@ -20,6 +20,7 @@ from leaseway_server.__main__ import STOP_SECONDS
 from leaseway_server.commands import WRONG_USAGE
 from leaseway_server.web.protocol import CLOSE_SECONDS
 from leaseway_server.web.site import DRAIN_SECONDS
+from support.postgres import OwnPostgres, Postgres
 
 PAGE: Final = (ROOT / "docs/deployment.md").read_text(encoding="utf-8")
 BLOCKS: Final = {snippet.marker: snippet.text for snippet in snippets(PAGE)}
@@ -27,10 +28,15 @@ STEPS: Final = [
     "install", "folder", "toml", "check", "start", "tokens", "caddy", "reached", "reload", "reload-caddy",
     "backup-running", "backup", "restore", "upgrade",
 ]  # fmt: skip
-"""In the page's order. What follows, `container`, is not a step of this machine."""
+"""In the page's order. What follows is not a step of this machine."""
+SEVERAL: Final = [
+    "several-database", "several-toml", "several-env", "several-check", "several-unit", "several-caddy",
+    "several-backup", "several-upgrade",
+]  # fmt: skip
 ITEM: Final = {"image": "data:image/png;base64,iVBORw0KGgo=", "width": 64, "format": "png"}
 DEPLOY: Final = ROOT / "deploy"
-UNITS: Final = {"leaseway": 1.5, "leaseway-caddy": 2.0}
+EXAMPLE: Final = ROOT / "schemas/leaseway_schemas/examples/resize"
+UNITS: Final = {"leaseway": 1.5, "leaseway-database": 1.8, "leaseway-caddy": 2.0}
 """The exposure that systemd may find at most, of 10. A unit without hardening has 9.6."""
 
 
@@ -38,7 +44,7 @@ UNITS: Final = {"leaseway": 1.5, "leaseway-caddy": 2.0}
 
 
 def test_the_blocks_are_the_steps() -> None:
-    assert list(BLOCKS) == [*STEPS, "container"]
+    assert list(BLOCKS) == [*STEPS, *SEVERAL, "container"]
 
 
 async def test_the_steps_lead_from_an_empty_machine_to_a_served_queue(tmp_path: Path) -> None:
@@ -135,11 +141,18 @@ def test_links_lead_somewhere() -> None:
 # ── The units ──
 
 
+def unit_text(name: str) -> str:
+    """A unit; that for a database is the server's own with what is added to it."""
+    if name == "leaseway-database":
+        return f"{unit_text('leaseway')}\n{(DEPLOY / f'{name}.conf').read_text()}"
+    return (DEPLOY / f"{name}.service").read_text()
+
+
 @pytest.mark.parametrize("name", UNITS)
 def test_systemd_finds_nothing_wrong_with_a_unit(name: str, tmp_path: Path) -> None:
     need("systemd-analyze")
     unit = tmp_path / f"{name}.service"
-    text = (DEPLOY / unit.name).read_text()
+    text = unit_text(name)
     (program,) = re.findall(r"^ExecStart=(/opt/leaseway/bin/\S+)", text, re.MULTILINE)
     unit.write_text(text.replace(program, "/bin/true"))  # It is not installed there on the machine of the tests.
     verified = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
@@ -147,10 +160,12 @@ def test_systemd_finds_nothing_wrong_with_a_unit(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_a_unit_exposes_little(name: str) -> None:
+def test_a_unit_exposes_little(name: str, tmp_path: Path) -> None:
     need("systemd-analyze")
+    unit = tmp_path / f"{name}.service"
+    unit.write_text(unit_text(name))
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={UNITS[name] * 10:.0f}"]
-    found = subprocess.run([*command, DEPLOY / f"{name}.service"], capture_output=True, text=True)
+    found = subprocess.run([*command, unit], capture_output=True, text=True)
     assert "Overall exposure level" in found.stdout, found.stderr
     assert found.returncode == 0, found.stdout
 
@@ -169,6 +184,75 @@ def need(*programs: str) -> None:
     for program in programs:
         if shutil.which(program) is None:
             pytest.skip(f"there is no {program} on this machine")
+
+
+# ── Several machines ──
+
+
+async def test_the_steps_lead_to_a_server_on_a_database(tmp_path: Path, postgres: Postgres) -> None:
+    """The database is made as the page says; check finds it with the page's files, and so does a token."""
+    if not isinstance(postgres, OwnPostgres):
+        pytest.skip("a user is only made in the tests' own PostgreSQL")
+    postgres.require_password("leaseway")
+    psql = postgres._binaries / "psql"
+    async with machine(tmp_path / "machine") as there:
+        (there.folder / "bin/psql").write_text(f'#!/bin/sh\nexec {psql} "{postgres.url}" "$@"\n')
+        (there.folder / "bin/psql").chmod(0o755)
+        (there.folder / "users").write_text("postgres\n")
+        await there.run(BLOCKS["several-database"])
+        try:
+            (there.path("/opt/leaseway/bin")).mkdir(parents=True)
+            program = there.path("/opt/leaseway/bin/leaseway")
+            program.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from leaseway.cli import main; main()" "$@"\n')
+            program.chmod(0o755)
+            await there.run(BLOCKS["folder"])
+            place = f"leaseway@127.0.0.1:{postgres.port}/leaseway"
+            toml = there.here(BLOCKS["several-toml"]).replace("leaseway@10.0.0.5/leaseway?sslmode=require", place)
+            there.path("/etc/leaseway/leaseway.toml").write_text(toml)
+            shutil.copytree(EXAMPLE, there.path("/etc/leaseway/schemas/resize"))
+            await there.run(BLOCKS["several-env"])
+            assert there.path("/etc/leaseway/leaseway.env").stat().st_mode & 0o777 == 0o600
+            said = await there.run(BLOCKS["several-check"])
+            assert "Listens on 10.0.0.11 port 8787" in said
+            assert f"The database postgresql://{place} is PostgreSQL" in said
+            assert "with no store of Leaseway yet" in said
+            made = BLOCKS["several-check"].replace("check /etc", "token new alice --config /etc")
+            assert (await there.run(made)).startswith("lw_")
+            assert "Servers at work: 0." in await there.run(BLOCKS["several-check"])
+        finally:
+            await postgres.run("DROP DATABASE leaseway WITH (FORCE)", "DROP ROLE leaseway")
+
+
+async def test_the_files_for_several_are_put_where_the_units_look(tmp_path: Path) -> None:
+    async with machine(tmp_path / "machine") as there:
+        there.path("/etc/leaseway").mkdir()
+        copies = [line for line in BLOCKS["several-unit"].splitlines() if not line.startswith("systemctl")]
+        await there.run("\n".join(copies))
+        await there.run(BLOCKS["several-caddy"])
+        assert there.path("/etc/systemd/system/leaseway.service.d/database.conf").exists()
+        assert "{$LEASEWAY_UPSTREAMS:" in there.path("/etc/leaseway/Caddyfile").read_text()
+        given = dict(line.split("=", 1) for line in there.path("/etc/leaseway/caddy.env").read_text().splitlines())
+        assert given["LEASEWAY_UPSTREAMS"] == '"10.0.0.11:8787 10.0.0.12:8787"'
+        unit = (DEPLOY / "leaseway-caddy.service").read_text()
+        assert "EnvironmentFile=/etc/leaseway/caddy.env\n" in unit
+        assert "--config /etc/leaseway/Caddyfile" in unit
+
+
+def test_a_backup_and_an_upgrade_use_options_that_there_are(postgres: Postgres) -> None:
+    if not isinstance(postgres, OwnPostgres):
+        pytest.skip("the programs are those of the tests' own PostgreSQL")
+    for name in ("pg_dump", "pg_restore"):
+        known = subprocess.run([postgres._binaries / name, "--help"], capture_output=True, text=True, check=True).stdout
+        (line,) = re.findall(rf"{name} (--[^`\n]*)", PAGE)
+        for option in re.findall("--[a-z-]+", line):
+            assert option in known
+
+
+def test_each_metric_that_is_watched_is_there() -> None:
+    documented = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+    watched = {name.removesuffix("_bucket") for name in re.findall(r"(?<!/)leaseway_[a-z_]+", PAGE)}
+    assert len(watched) > 4
+    assert not [name for name in watched if f"`{name}`" not in documented]
 
 
 # ── The container ──
@@ -243,7 +327,7 @@ async def built(there: Machine) -> tuple[dict[str, str], list[str], list[str]]:
 def configure(there: Machine) -> None:
     """Puts the page's configuration where the container has it."""
     there.path("/etc/leaseway/leaseway.toml").write_text(there.here(BLOCKS["toml"]))
-    shutil.copytree(ROOT / "schemas/leaseway_schemas/examples/resize", there.path("/etc/leaseway/schemas/resize"))
+    shutil.copytree(EXAMPLE, there.path("/etc/leaseway/schemas/resize"))
 
 
 def status(command: list[str], environment: dict[str, str], folder: Path) -> int:

@@ -32,6 +32,7 @@ from leaseway_server.core.limits import ServerLimits
 from leaseway_server.core.policy import Policy
 from leaseway_server.core.queue import META_LIMIT, RECORD_LIMIT, Limits, Queue
 from leaseway_server.core.retention import DAY, HOUR, Keep
+from leaseway_server.store.place import SqliteFolder
 from support.browser import open_tab
 from support.server import TestServer, running_server
 from support.wire import check_http
@@ -271,7 +272,7 @@ async def toml(snippet: Snippet, folder: Path) -> None:
     """It can be read, says what its comments say, and shows the defaults."""
     config = load_config(configure(snippet, folder))
     queue = config.queues["resize"]
-    assert config.server == ServerConfig(data=folder / "leaseway-data")
+    assert config.server == ServerConfig(store=SqliteFolder(folder / "leaseway-data"))
     assert queue.queue.policy == Policy()
     assert all(queue.queue.schemas.documents().values())
     alice, box, root = (frozenset([user]) for user in ("alice", "box", "root"))

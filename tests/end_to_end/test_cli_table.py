@@ -45,6 +45,7 @@ ELSEWHERE: Final = {
     "token revoke": "tests/server/test_commands.py: its token is gone after the first time",
     "bench": "tests/end_to_end/test_bench.py: it takes seconds",
     "demo": "tests/end_to_end/test_cli_demo.py: it takes seconds",
+    "move": "tests/moving/test_command.py: it needs two stores",
     "work": "tests/client/test_cli_work.py: it prints a document an attempt",
 }
 NO_JSON: Final = {"completion", "--help", "--version", "serve", "demo"}

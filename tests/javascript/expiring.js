@@ -1,5 +1,5 @@
 /**
- * A page whose token is revoked while it is open: node expiring.js QUEUE_URL TOKEN NEXT_TOKEN. Says `open`, ends well.
+ * A page whose token ends while it is open: node expiring.js QUEUE_URL TOKEN NEXT_TOKEN. Says `open`, ends well.
  */
 
 import assert from "node:assert/strict";

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
 import { Queue, Worker } from "../../clients/javascript/leaseway_javascript/index.js";
+import { CLOCK } from "../../clients/javascript/leaseway_javascript/outside.js";
 import { reconnectDelay } from "../../clients/javascript/leaseway_javascript/link.js";
 import { ManualClock, settled } from "./support/clock.js";
 import { ID, Peer, view } from "./support/wire.js";
@@ -24,7 +25,7 @@ beforeEach(() => {
   heard = [];
 });
 
-const outside = () => ({ WebSocket: peer.WebSocket, fetch: peer.fetch, clock, events, random: () => 0.5 });
+const outside = () => ({ WebSocket: peer.WebSocket, fetch: (...asked) => peer.fetch(...asked), clock, events, random: () => 0.5 });
 
 function queue(credentials = {}) {
   const made = new Queue("https://task.example/app/demo", { ...credentials, ...outside() });
@@ -237,6 +238,28 @@ test("after sleep the connection is tried, and has its time, though all timers a
   assert.deepEqual(seen, [1, 4, "end"]);
 });
 
+test("a worker that slept for an hour asks at once what it still holds, stops what it lost, and works on", async () => {
+  const signals = [];
+  worker({ handler: (_item, { signal }) => new Promise(() => signals.push(signal)) });
+  await peer.accept();
+  const [{ ref }] = peer.said();
+  await peer.say({ type: "item", id: ID, attempts: 1, item: 1, leaseMs: 30_000, ref });
+  clock.sleep(3_600_000);
+  await clock.pass(10_000); // When the next renewal is due, on a clock that stood still.
+  assert.deepEqual(
+    peer.said().map(({ renew }) => renew.id),
+    ["0000000000000000", ID],
+  );
+  await peer.drop(); // The server gave the worker up long ago.
+  await clock.pass(5_000);
+  await peer.accept();
+  assert.deepEqual(peer.said()[0].resume.leases, [{ id: ID, attempts: 1 }]);
+  const gone = { id: ID, accepted: false, status: "processing", reason: "fence" };
+  await peer.say({ type: "resume-ack", leases: [gone] });
+  assert.equal(signals[0].reason.name, "LeaseLost");
+  assert.equal(peer.socket.closedHere, false);
+});
+
 for (const kind of ["offline", "online", "pageshow", "visibilitychange"]) {
   test(`${kind} tries the connection at once`, async () => {
     await watching();
@@ -447,7 +470,10 @@ test("where there is no WebSocket one must be passed", (context) => {
 });
 
 test("a blocked WebSocket is told as such, with the way to go on", async () => {
-  const wait = assert.rejects(queue().connected({ timeoutMs: 20_000 }), /proxy .* block.* queue\.ask/s);
+  const wait = assert.rejects(queue().connected({ timeoutMs: 20_000 }), {
+    name: "SocketsBlocked",
+    message: /proxy .* block.* queue\.ask/s,
+  });
   peer.answers.push([200, { queue: "demo" }]);
   await settled();
   await peer.drop();
@@ -455,12 +481,118 @@ test("a blocked WebSocket is told as such, with the way to go on", async () => {
   await wait;
 });
 
+test("who waits for the connection of a queue that is closed or refused is told at once", async () => {
+  const made = queue();
+  const wait = assert.rejects(made.connected(), { name: "ConnectionLost", message: /closed here/ });
+  await settled();
+  made.close();
+  await wait;
+  const other = assert.rejects(queue().connected(), { name: "Unauthorized" });
+  await settled();
+  await peer.drop(4401);
+  await other;
+});
+
 test("a server that is away is told as such", async () => {
-  const wait = assert.rejects(queue().connected({ timeoutMs: 200 }), /no connection within 200 ms: 1006/);
+  const told = { name: "ConnectionLost", message: /no connection within 200 ms: 1006/ };
+  const wait = assert.rejects(queue().connected({ timeoutMs: 200 }), told);
   await settled();
   await peer.drop();
   await clock.pass(200);
   await wait;
+});
+
+test("a proxy is told as such also while another ticket is asked for", async () => {
+  const wait = assert.rejects(queue({ token: "t" }).connected({ timeoutMs: 250 }), { name: "SocketsBlocked" });
+  peer.answers.push([201, { ticket: "one" }]);
+  await settled();
+  await peer.drop();
+  const { fetch } = peer;
+  peer.answers.push([200, { queue: "demo" }]);
+  peer.fetch = (url, init) => (url.endsWith("/tickets") ? new Promise(() => {}) : fetch(url, init));
+  await clock.pass(250);
+  await wait;
+});
+
+for (const [name, getToken, hindrance] of [
+  ["hangs", () => new Promise(() => {}), "no answer"],
+  ["throws", () => Promise.reject(new Error("no")), "getToken failed"],
+  ["gives tickets", () => ({ ticket: "one" }), "1006"],
+]) {
+  test(`where getToken ${name} no proxy is blamed, and nobody waits for ever`, async () => {
+    const message = `no connection within 200 ms: ${hindrance}`;
+    const wait = assert.rejects(queue({ getToken }).connected({ timeoutMs: 200 }), { name: "ConnectionLost", message });
+    await settled();
+    if (peer.sockets.length) await peer.drop();
+    await clock.pass(200);
+    await wait;
+  });
+}
+
+test("a request that is aborted while getToken hangs ends", async () => {
+  const abort = new AbortController();
+  const made = queue({ getToken: () => new Promise(() => {}) });
+  const wait = assert.rejects(made.ask("GET", "", { signal: abort.signal }), { name: "AbortError" });
+  await settled();
+  abort.abort();
+  await wait;
+  await assert.rejects(made.ask("GET", "", { signal: AbortSignal.abort() }), { name: "AbortError" });
+});
+
+test("a request does not use up the ticket of the socket", async () => {
+  const made = queue({ ticket: "one" });
+  await assert.rejects(made.ask("GET", ""), { name: "Unauthorized" });
+  const connected = made.connected();
+  await peer.accept();
+  await connected;
+  assert.match(peer.socket.url, /\?ticket=one$/);
+});
+
+test("what JSON cannot keep is refused over HTTP too", async () => {
+  await assert.rejects(queue().ask("POST", "items", { body: { item: NaN } }), { name: "Rejected", code: "bad-json" });
+  assert.deepEqual(peer.requests, []);
+});
+
+test("how much is too much is the server's word, also for what was said before it", async () => {
+  const made = queue();
+  const large = made.post("x".repeat(2_000_000));
+  const larger = assert.rejects(made.post("x".repeat(3_000_000)), { name: "Rejected", code: "too-large" });
+  await peer.accept({ maxMessageBytes: 2_500_000 });
+  await larger;
+  const [{ ref, post }] = peer.said();
+  assert.equal(post.item.length, 2_000_000);
+  await peer.say({ type: "posted", ref, id: ID, duplicate: false });
+  assert.equal((await large).id, ID);
+});
+
+test("what is to last for ever does, on the machine's own clock", async () => {
+  const rings = [];
+  for (const ms of [Infinity, 2 ** 31, Number.MAX_VALUE]) {
+    const timer = CLOCK.setTimeout(() => rings.push(ms), ms);
+    rings.push(await new Promise((resolve) => CLOCK.setTimeout(() => resolve("first"), 20)));
+    CLOCK.clearTimeout(timer);
+  }
+  assert.deepEqual(rings, ["first", "first", "first"]);
+});
+
+test("who stops a worker twice waits no longer than until it has stopped", async () => {
+  const made = worker();
+  await peer.accept();
+  const stops = [made.stop({ graceMs: 30_000 }), made.stop({ graceMs: 10_000 })];
+  await peer.say({ type: "empty", ref: peer.said()[0].ref });
+  await Promise.all(stops);
+});
+
+test("progress that nobody waits for harms no other attempt", async () => {
+  const handled = [];
+  const made = worker({ handler: (_, job) => void handled.push(job.progress(NaN)) });
+  await peer.accept();
+  const [{ ref }] = peer.said();
+  await peer.say({ type: "item", id: ID, attempts: 1, item: 1, leaseMs: 30_000, progress: null, ref });
+  await new Promise((resolve) => setImmediate(resolve)); // Where it is unheard, Node ends this process now.
+  assert.equal(peer.said()[0].result.value, null);
+  await assert.rejects(handled[0], { name: "Rejected" });
+  void made.stop({ graceMs: 0 });
 });
 
 test("a post that is given up: what was never sent was not posted, of what was sent nobody knows", async () => {

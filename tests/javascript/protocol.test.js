@@ -26,6 +26,19 @@ const LOST = {
   "more than 64 levels": [within(65), "/post/item" + "/0".repeat(64)],
 };
 
+const throwing = () => {
+  throw new Error("no");
+};
+const { proxy: revoked, revoke } = Proxy.revocable({}, {});
+revoke();
+Object.assign(LOST, {
+  "what a toJSON gives": [{ a: { toJSON: () => [NaN] } }, "/post/item/a/0"],
+  "nothing of a toJSON": [{ toJSON: () => undefined }, "/post/item"],
+  "a toJSON that throws": [{ toJSON: throwing }, ""],
+  "a getter that throws": [Object.defineProperty({}, "a", { get: throwing, enumerable: true }), ""],
+  "a revoked proxy": [revoked, ""],
+});
+
 for (const [name, [item, path]] of Object.entries(LOST)) {
   test(`${name} is refused before it is sent`, () => {
     assert.throws(

@@ -1,12 +1,18 @@
 """The JavaScript client in Node against the real server: work, restart, tokens that end."""
 
 from pathlib import Path
+from typing import Final
 
-from leaseway_server.store.access import AccessStore
+import pytest
+
+from leaseway_server.testing import MovableClock
 from support.node import script
 from support.process import server_process
 from support.server import open_queue, running_server
+from support.tokens import TokenFile
 
+LIFE: Final = 1_800_000
+"""Of a token, milliseconds: shorter than the delay of the item that is posted with it."""
 OWN = """
 [queues.own]
 visibility = "own"
@@ -32,11 +38,15 @@ async def test_a_server_that_is_killed_costs_nothing(tmp_path: Path) -> None:
         await server.restart()
 
 
-async def test_a_token_that_is_revoked_is_replaced_or_is_the_end(tmp_path: Path) -> None:
-    async with running_server(tmp_path, OWN, users={"alice": []}) as server:
-        with AccessStore.open(tmp_path / "data") as store:
-            (first,) = [token.id for token in store.all()]
-            following = store.add("alice", None, None, 0, 0)[1]
-            async with script("expiring.js", f"{server.base_url}/own", server.tokens["alice"], following) as running:
+@pytest.mark.parametrize("end", ["revoked", "over"])
+async def test_a_token_that_ends_is_replaced_or_is_the_end(end: str, tmp_path: Path) -> None:
+    clock = MovableClock()
+    async with running_server(tmp_path, OWN, users={"alice": []}, clock=clock) as server:
+        with TokenFile(tmp_path / "data") as store:
+            brief, secret = store.add("alice", None, None, clock.now() + LIFE, clock.now())
+            async with script("expiring.js", f"{server.base_url}/own", secret, server.tokens["alice"]) as running:
                 await running.says("open")
-                store.revoke(first)
+                if end == "revoked":
+                    store.revoke(brief.id)
+                else:
+                    clock.move(LIFE)

@@ -1,4 +1,4 @@
-"""The JavaScript client's types: checked by TypeScript, and declared to whoever uses the package as it is published."""
+"""The types of the JavaScript client and of the pages: checked, and declared to whoever uses the published package."""
 
 import json
 import shutil
@@ -36,7 +36,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_showcase_has_no_fault_in_its_types() -> None:
+def test_the_pages_have_no_fault_in_their_types() -> None:
     tsc("--project", CLIENT / "tsconfig.pages.json")
 
 

@@ -7,7 +7,6 @@ break.
 from typing import Final
 
 NOT_HERE: Final = {
-    "1.64": "several servers on one queue",
     "5.54": "OpenAPI and AsyncAPI documents",
 }
 EXPLAINS: Final = {

@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import random
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,15 +12,14 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
+from chaos.at_work import Load
 from chaos.kill_loop import TOML
-from chaos.load import HttpProducer, HttpWorker, MonitorProducer, SocketWorker, World
 from chaos.promises import Promises
 from leaseway_server.commands import backup
-from leaseway_server.store.access import AccessStore
 from support.process import ServerProcess, server_process
+from support.tokens import TokenFile
 
 COMMAND = "from leaseway_server.commands import backup; backup()"
-FOR_EVER = 10**9
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +39,8 @@ def call(*words: str) -> Result:
 
 def tokens(data: Path) -> int:
     """A store that holds no more than its file of tokens, whose size is given."""
-    AccessStore.open(data).close()
+    with TokenFile(data):
+        pass
     return (data / "_access.db").stat().st_size
 
 
@@ -73,7 +71,8 @@ def test_it_tells_programs_what_was_copied(here: Path) -> None:
         (["b"], 1, "Error: there is no store of Leaseway in leaseway-data\n"),
         (["full"], 1, "Error: there is no store of Leaseway in leaseway-data\n"),
         (["full", "--store", "sqlite:there"], 2, "FOLDER: full is not empty; a backup needs a folder of its own"),
-        (["b", "--store", "postgresql://secret"], 2, "--store: PostgreSQL is not in this version of Leaseway"),
+        (["b", "--store", "postgresql://secret"], 1, "Error: a store in PostgreSQL is copied by its own tools"),
+        (["b", "--store", "mysql://secret"], 2, '--store: expected "sqlite:" and a folder'),
         (["b", "--config", "nope.toml"], 2, "nope.toml: cannot be read: No such file or directory\n"),
         ([], 2, "Missing argument 'FOLDER'"),
     ],
@@ -89,39 +88,6 @@ def test_what_hinders_it(here: Path, words: list[str], status: int, said: str) -
 
 
 # ── Under load ──
-
-
-class Load:
-    """Producers and workers over both doors, at work on one server until the block ends."""
-
-    def __init__(self, promises: Promises, numbers: "count[int]") -> None:
-        self._struck = asyncio.Event()
-        self.world = World(promises, random.Random(1), self._struck.set, numbers=numbers)  # noqa: S311  The same again.
-
-    @asynccontextmanager
-    async def on(self, base_url: str) -> AsyncIterator["Load"]:
-        """At work on this server."""
-        world = self.world
-        async with httpx.AsyncClient(trust_env=False, timeout=30) as http, asyncio.TaskGroup() as group:
-            clients = [HttpProducer(world, http).live, MonitorProducer(world).live, SocketWorker(world, "w").live]
-            tasks = [group.create_task(world.forever(live)) for live in (*clients, HttpWorker(world, "h", http).live)]
-            world.begin(base_url, FOR_EVER)
-            yield self
-            for task in tasks:
-                task.cancel()
-
-    async def words(self, number: int) -> None:
-        """Until so many more words were said between them and the server."""
-        self._struck.clear()
-        self.world.begin(self.world.base_url, number)
-        await self._struck.wait()
-        self.world.begin(self.world.base_url, FOR_EVER)
-
-    async def finish(self) -> None:
-        """Until all work is done, and nobody posts."""
-        self.world.finishing = True
-        self.world.look_whether_all_ended()
-        await self.world.all_ended.wait()
 
 
 async def run_backup(server: ServerProcess, folder: Path) -> list[str]:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from leaseway_server.commands import check, serve, token
 from leaseway_server.config import Config
 from leaseway_server.core.access import hash_token
-from leaseway_server.store.access import AccessStore
+from support.tokens import TokenFile, at_once
 
 DAY = 86_400_000
 
@@ -81,10 +81,10 @@ def test_serve_takes_its_options_and_the_environment(
     call(serve, "--config", "x.toml", "--listen", "127.0.0.1:0")
     call(serve, "--config", "x.toml", "--store", "sqlite:option", "--listen", "192.0.2.7:1")
     call(serve, "--listen", "192.0.2.7:1", "--open-to-the-network")
-    assert [(config.file, config.server.host, config.server.port, config.server.data) for config in served] == [
-        (Path("x.toml"), "127.0.0.1", 0, Path("environment")),
-        (Path("x.toml"), "192.0.2.7", 1, Path("option")),
-        (None, "192.0.2.7", 1, Path("environment")),
+    assert [(config.file, config.server.host, config.server.port, str(config.server.store)) for config in served] == [
+        (Path("x.toml"), "127.0.0.1", 0, "sqlite:environment"),
+        (Path("x.toml"), "192.0.2.7", 1, "sqlite:option"),
+        (None, "192.0.2.7", 1, "sqlite:environment"),
     ]
 
 
@@ -165,7 +165,7 @@ def test_check_says_what_was_read(here: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
         "x.toml is fine.",
-        "Listens on 127.0.0.1 port 8787, data in leaseway-data.",
+        "Listens on 127.0.0.1 port 8787, data in sqlite:leaseway-data.",
         "Pages that may use it: its own, https://a.example, https://b.example. Administrators: root, zoe.",
         "Queue resize",
         "  rights   post: anyone; fetch: any user; work: box, van; admin: nobody",
@@ -199,7 +199,8 @@ def test_check_tells_programs_the_same(here: Path) -> None:
         "file": "x.toml",
         "faults": [],
         "listen": "127.0.0.1:8787",
-        "data": "leaseway-data",
+        "store": "sqlite:leaseway-data",
+        "found": None,
         "allowedOrigins": [],
         "admins": ["root", "zoe"],
     }
@@ -260,7 +261,7 @@ def test_a_new_token_is_all_that_goes_to_the_standard_output(here: Path) -> None
     first, second = result.stderr.splitlines()
     assert first == "This is shown only once; just its hash is kept. Put it now where it is needed."
     assert second == f"Its id is {listed()[0]['id']}. User: alice; queues: all; rights: all; ends: never."
-    with AccessStore.open(here / "leaseway-data") as tokens:
+    with TokenFile(here / "leaseway-data") as tokens:
         found = tokens.find(secret, 0)
     assert found is not None
     assert found.user == "alice"
@@ -269,7 +270,7 @@ def test_a_new_token_is_all_that_goes_to_the_standard_output(here: Path) -> None
 def test_a_new_token_for_programs() -> None:
     made, result = new("alice")
     assert result.stderr == ""
-    assert list(made) == ["id", "user", "queues", "rights", "createdAt", "expiresAt", "token"]
+    assert list(made) == ["id", "user", "queues", "rights", "createdAt", "expiresAt", "lastUsedAt", "token"]
     assert (made["user"], made["queues"], made["rights"], made["expiresAt"]) == ("alice", None, None, None)
 
 
@@ -346,16 +347,18 @@ def test_without_a_file_any_queue_may_be_named() -> None:
 
 def test_the_list_for_people(here: Path) -> None:
     made = [new("alice"), new("bob", "--queue", "demo", "--right", "work", "--expires", "1ms")]
-    with AccessStore.open(here / "leaseway-data") as tokens:
+    with TokenFile(here / "leaseway-data") as tokens:
         tokens.add("late", None, None, 4_102_444_800_000, 4_000_000_000_000)
         late = tokens.all()[-1]
+        at_once(tokens.access.refresh())
+        assert tokens.access.by_id(late.id, 4_000_000_000_000) == late, "and so it is used"
     ids = [token["id"] for token, _ in made]
     head, alice, bob, last = call(token, "list").stdout.splitlines()
-    assert head == "ID            USER   QUEUES  RIGHTS  ENDS"
-    assert alice == f"{ids[0]}  alice  all     all     never"
+    assert head == "ID            USER   QUEUES  RIGHTS  ENDS                         LAST USED"
+    assert alice == f"{ids[0]}  alice  all     all     never                        never"
     assert bob.startswith(f"{ids[1]}  bob    demo    work    2")
-    assert bob.endswith(" UTC (over)")
-    assert last == f"{late.id}  late   all     all     2100-01-01 00:00 UTC"
+    assert bob.endswith(" UTC (over)  never")
+    assert last == f"{late.id}  late   all     all     2100-01-01 00:00 UTC         2096-10-02 07:06 UTC"
 
 
 def test_the_list_for_programs() -> None:
@@ -368,7 +371,7 @@ def test_an_empty_list_says_where_it_looked() -> None:
     call(token, "revoke", str(new("alice")[0]["id"]))
     result = call(token, "list")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "There are no tokens in leaseway-data/_access.db.\n"
+    assert result.stderr == "There are no tokens in sqlite:leaseway-data.\n"
 
 
 def test_a_revoked_token_is_gone() -> None:
@@ -405,9 +408,7 @@ def test_an_unknown_id_is_told() -> None:
     new("alice")
     result = call(token, "revoke", "nope")
     assert result.exit_code == 1
-    assert result.stderr == (
-        "Error: no token in leaseway-data/_access.db has this id; leaseway token list shows them.\n"
-    )
+    assert result.stderr == ("Error: no token in sqlite:leaseway-data has this id; leaseway token list shows them.\n")
 
 
 @pytest.mark.parametrize("words", [["new", "alice"], ["list"], ["revoke", "x"]])

@@ -162,6 +162,9 @@ class Watcher:
         """A change."""
         self.heard.append(f"rev {view.rev}")
 
+    def lose_track(self) -> None:
+        """Nobody else writes here."""
+
     def end(self, item_id: str) -> None:
         """It is gone."""
         self.heard.append(item_id)

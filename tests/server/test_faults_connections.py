@@ -14,12 +14,12 @@ import pytest
 from leaseway_server.core.commands import Answer, Command, Drop
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.submission import nobody
-from leaseway_server.store.access import AccessStore
 from leaseway_server.store.base import Store, Turn
 from support.clock import ManualClock
 from support.process import server_process
 from support.raw import PONG, TEXT, RawSocket, raw_socket
 from support.server import TestServer, open_queue, running_server
+from support.tokens import TokenFile
 
 Message = dict[str, Any]
 
@@ -69,7 +69,7 @@ class Gate:
     async def turn(self, *, durable: bool) -> AsyncIterator[Turn]:
         """A transaction, each verb of which passes the gate; and once more when it is committed."""
         async with self.store.turn(durable=durable) as turn:
-            yield GatedTurn(turn, self)  # type: ignore[misc]  # it has what the turn has
+            yield GatedTurn(turn, self)
         await self.let_through()
 
 
@@ -80,12 +80,14 @@ class GatedTurn:
         self._turn = turn
         self._gate = gate
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+    def __getattr__(self, name: str) -> Any:
         verb = getattr(self._turn, name)
+        if not callable(verb):
+            return verb
 
-        async def gated(*arguments: Any) -> Any:
+        async def gated(*arguments: Any, **options: Any) -> Any:
             await self._gate.let_through()
-            return await verb(*arguments)
+            return await verb(*arguments, **options)
 
         return gated
 
@@ -331,7 +333,7 @@ async def test_a_token_that_ends_takes_its_sockets_with_it(how: str, tmp_path: P
     toml = '[queues.demo]\naccess = { post = "open", fetch = "open", work = "users" }\n'
     async with running_server(tmp_path, toml, users={"box": []}, clock=clock) as server:
         data = tmp_path / "data"
-        with AccessStore.open(data) as store:
+        with TokenFile(data) as store:
             token, secret = store.add("box", None, None, clock.now() + 1_000 if how == "expired" else 0, 0)
         item_id = await post(server)
         async with (
@@ -344,7 +346,7 @@ async def test_a_token_that_ends_takes_its_sockets_with_it(how: str, tmp_path: P
             assert (await monitor.hear())["status"] == "processing"
             other.say({"claim": {"waitMs": 60_000}})
             if how == "revoked":
-                with AccessStore.open(data) as store:
+                with TokenFile(data) as store:
                     assert store.revoke(token.id)
             else:
                 clock.advance(1_000)

@@ -13,11 +13,11 @@ import pytest
 
 from leaseway_server.core import access
 from leaseway_server.core.access import Right
-from leaseway_server.store.access import AccessStore
 from support.clock import ManualClock
 from support.matrix import LIMITS, NONE, Caller, Closed, Line, bearer, encoded, talk
 from support.raw import raw_socket
 from support.server import TestServer, running_server
+from support.tokens import TokenFile
 
 LIFE: Final = 30_000
 TOML: Final = LIMITS + (
@@ -38,12 +38,12 @@ class Box:
 
     def token(self, *rights: Right, expires_at: int = 0, user: str = "alice") -> str:
         """A new token."""
-        with AccessStore.open(self.data) as store:
+        with TokenFile(self.data) as store:
             return store.add(user, None, frozenset(rights) or None, expires_at, 0)[1]
 
     def revoke_all(self) -> None:
         """Ends every token."""
-        with AccessStore.open(self.data) as store:
+        with TokenFile(self.data) as store:
             for token in store.all():
                 assert store.revoke(token.id)
 

@@ -112,7 +112,7 @@ async def test_who_may_ask(tmp_path: Path) -> None:
 async def test_a_token_that_is_narrowed_to_a_queue_is_not_for_the_server(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         assert at.server.running.site is not None
-        _, secret = at.server.running.site.tokens.add("root", frozenset({"demo"}), None, 0, 0)
+        _, secret = await at.server.running.site.tokens.add("root", frozenset({"demo"}), None, 0, 0)
         assert (await at.line.ask("GET", "/_metrics", bearer(secret), headers=[FAR])).status == 403
 
 

@@ -7,13 +7,13 @@ import httpx
 import pytest
 
 from leaseway_schemas import example
-from leaseway_server.store.access import AccessStore
 from support.clock import ManualClock
 from support.logged import logged
 from support.matrix import NONE, Line, bearer
 from support.process import server_process
 from support.raw import raw_socket
 from support.server import open_queue, resize_queue, running_server
+from support.tokens import TokenFile
 from support.wire import check_http
 
 # ── Facts ──
@@ -110,10 +110,10 @@ async def test_a_token_whose_time_is_over_is_told_of_no_queue(tmp_path: Path) ->
     async with running_server(tmp_path, open_queue(), users={"ann": []}) as server, Line(server.base_url) as line:
         ann = bearer(server.tokens["ann"])
         assert len((await line.ask("GET", "/_queues", ann)).json["queues"]) == 1
-        with AccessStore.open(tmp_path / "data") as store:
+        with TokenFile(tmp_path / "data") as store:
             assert store.revoke(store.all()[0].id)
         assert server.running.site is not None
-        server.running.site.refresh()
+        await server.running.site.refresh()
         assert (await line.ask("GET", "/_queues", ann)).status == 401
 
 

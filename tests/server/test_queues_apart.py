@@ -11,7 +11,7 @@ import pytest
 from leaseway_server.__main__ import Running
 from leaseway_server.config import load_config
 from leaseway_server.core.errors import StoreRefused
-from leaseway_server.store.access import AccessStore
+from support.tokens import TokenFile
 
 TOML = """
 [server]
@@ -51,7 +51,7 @@ def file(tmp_path: Path) -> Path:
 
 async def test_each_process_serves_its_queues_and_both_know_the_tokens(file: Path) -> None:
     async with serving(file, "cats") as cats, serving(file, "dogs") as dogs:
-        with AccessStore.open(file.parent / "leaseway-data") as store:
+        with TokenFile(file.parent / "leaseway-data") as store:
             token, secret = store.add("ann", None, None, 0, 0)
             bearer = {"Authorization": f"Bearer {secret}"}
             assert (await cats.post("cats/items", json={"item": 1}, headers=bearer)).status_code == 201

@@ -11,9 +11,9 @@ from leaseway_server.core.commands import Found, Read
 from leaseway_server.core.model import Item
 from leaseway_server.runtime.engine import Engine
 from leaseway_server.runtime.looking import Looking
-from leaseway_server.store.access import AccessStore
 from leaseway_server.web import bulk
 from support.server import running_server
+from support.tokens import TokenFile
 
 TOML = '[queues.demo.access]\npost = "open"\nfetch = "users"\nwork = "users"\n'
 
@@ -33,7 +33,7 @@ async def test_what_comes_for_a_waiting_claim_of_a_revoked_token_is_given_back(t
         watch = asyncio.create_task(box.get(f"/demo/items/{item_id}", params={"waitMs": 60_000}))
         while len(server.engine("demo").hub) == 0:
             await anyone.get("/_health")
-        with AccessStore.open(tmp_path / "data") as store:
+        with TokenFile(tmp_path / "data") as store:
             (token,) = store.all()
             store.revoke(token.id)
         while (await box.get(f"/demo/items/{item_id}")).status_code != 401:
@@ -65,7 +65,7 @@ async def test_what_is_done_to_many_ends_with_its_token(tmp_path: Path, monkeypa
         await root.post("/demo/items", json=[{"item": number} for number in range(3)])
         cancelling = asyncio.create_task(root.post("/demo/bulk", json={"action": "cancel", "filter": {}}))
         await reading.wait()
-        with AccessStore.open(tmp_path / "data") as store:
+        with TokenFile(tmp_path / "data") as store:
             (token,) = store.all()
             store.revoke(token.id)
         while (await root.get("/demo")).status_code != 401:

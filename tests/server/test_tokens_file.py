@@ -1,6 +1,6 @@
 """The file of tokens changes under a server: another one takes its place, or it is gone (docs/deployment.md).
 
-What the store makes of such a file is told by `test_access_store.py`.
+What the store makes of such a file is told by `test_access_sqlite.py`.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pytest
 
-from leaseway_server.store.access import AccessStore
 from support.logged import Logged, logged
 from support.matrix import NONE, Caller, Closed, Line, bearer, talk
 from support.raw import raw_socket
 from support.server import OPEN_ACCESS, TestServer, running_server
+from support.tokens import TokenFile
 
 TOML: Final = f"[queues.members]\n[queues.public]\naccess = {OPEN_ACCESS}\n"
 FAULTS: Final = {"gone": "is gone", "empty": "is empty", "no database": "not a database"}
@@ -44,10 +44,10 @@ class Office:
     async def ready(self) -> int:
         return (await self.line.ask("GET", "/_ready")).status
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """The server looks at the file, as it does each second."""
         assert self.server.running.site is not None
-        self.server.running.site.refresh()
+        await self.server.running.site.refresh()
 
     def said(self, event: str) -> list[dict[str, Any]]:
         return [entry for entry in self.log.entries if entry["event"] == event]
@@ -86,7 +86,7 @@ async def test_while_there_is_none_nobody_comes_in_and_nobody_is_thrown_out(how:
     async with raw_socket(f"{office.server.ws_url}/members/work", ann.named_headers) as inside:
         assert (await inside.ask({"hello": {}}))["type"] == "hello"
         office.lose(how)
-        office.look()
+        await office.look()
         assert FAULTS[how] in office.said("tokens.lost")[0]["fault"]
         refused = await office.line.ask("GET", f"/members/items/{NONE}", ann)
         assert (refused.status, refused.json["code"]) == (503, "unavailable")
@@ -96,9 +96,9 @@ async def test_while_there_is_none_nobody_comes_in_and_nobody_is_thrown_out(how:
         assert await office.ready() == 503
         assert (await office.asks(""), await office.asks("", "public")) == (401, 404)
         assert (await inside.ask({"claim": {}}))["type"] == "empty"
-        office.look()
+        await office.look()
         office.find()
-        office.look()
+        await office.look()
         assert (await office.asks("ann"), await office.asks("bob"), await office.ready()) == (404, 404, 200)
         assert (await inside.ask({"claim": {}}))["type"] == "empty"
     assert [len(office.said(event)) for event in ("tokens.lost", "tokens.readable")] == [1, 1]
@@ -108,7 +108,7 @@ async def test_while_there_is_none_nobody_comes_in_and_nobody_is_thrown_out(how:
 async def test_who_comes_in_the_moment_it_is_back_is_let_in(office: Office) -> None:
     """Nobody has to wait for the next look of the server."""
     office.lose("gone")
-    office.look()
+    await office.look()
     assert await office.asks("ann") == 503
     office.find()
     assert await office.asks("ann") == 404
@@ -116,7 +116,7 @@ async def test_who_comes_in_the_moment_it_is_back_is_let_in(office: Office) -> N
 
 async def test_another_file_counts_at_once_and_is_told(office: Office, tmp_path: Path) -> None:
     """A backup that is put back while it runs: what is not in it is revoked, also on sockets that are open."""
-    with AccessStore.open(tmp_path / "backup") as backup:
+    with TokenFile(tmp_path / "backup") as backup:
         carol, secret = backup.add("carol", None, None, 0, 0)
     office.server.tokens["carol"] = secret
     ann = bearer(office.server.tokens["ann"])
@@ -136,7 +136,7 @@ async def test_another_file_counts_at_once_and_is_told(office: Office, tmp_path:
 
 async def test_who_removes_it_and_makes_a_token_has_revoked_all_others(office: Office) -> None:
     office.file.unlink()
-    with AccessStore.open(office.file.parent) as new:
+    with TokenFile(office.file.parent) as new:
         office.server.tokens["carol"] = new.add("carol", None, None, 0, 0)[1]
     assert await office.asks("carol") == 404
     assert (await office.asks("ann"), await office.asks("bob")) == (401, 401)
@@ -145,13 +145,13 @@ async def test_who_removes_it_and_makes_a_token_has_revoked_all_others(office: O
 async def test_a_file_that_cannot_be_read_for_a_while_is_told_once(office: Office) -> None:
     """The same one: who is known still counts."""
     assert await office.asks("ann") == 404
-    with AccessStore.open(office.file.parent) as other:
-        other._connection.execute("ALTER TABLE token RENAME TO elsewhere")
+    with TokenFile(office.file.parent) as other:
+        other.access._connection.execute("ALTER TABLE token RENAME TO elsewhere")
         for _ in range(3):
-            office.look()
+            await office.look()
         assert (await office.asks("ann"), await office.ready()) == (404, 200)
         assert (await office.line.ask("GET", f"/members/items/{NONE}", bearer("lw_guess"))).status == 503
-        other._connection.execute("ALTER TABLE elsewhere RENAME TO token")
-    office.look()
+        other.access._connection.execute("ALTER TABLE elsewhere RENAME TO token")
+    await office.look()
     assert [len(office.said(event)) for event in ("tokens.unreadable", "tokens.readable")] == [1, 1]
     assert (await office.line.ask("GET", f"/members/items/{NONE}", bearer("lw_guess"))).status == 401

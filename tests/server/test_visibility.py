@@ -13,11 +13,11 @@ from typing import Any, Final
 import pytest
 
 from leaseway_server.core.commands import Found, Read
-from leaseway_server.store.access import AccessStore
 from support.clock import ManualClock
 from support.matrix import NONE, Caller, Line, bearer
 from support.raw import RawSocket, raw_socket
 from support.server import TestServer, running_server
+from support.tokens import TokenFile
 
 ACCESS: Final = 'access = { work = ["worker"], admin = ["root"] }\nretry = { delays = ["0ms"], jitter = 0.0 }\n'
 TOML: Final = f'[queues.own]\nvisibility = "own"\n{ACCESS}'
@@ -138,7 +138,7 @@ async def test_a_user_sees_its_own_with_each_of_its_tokens(tmp_path: Path) -> No
         ticket = (await on.line.ask("POST", "/own/tickets", on.caller("ann"), {})).json["ticket"]
         async with raw_socket(f"{on.server.ws_url}/own/monitor?ticket={ticket}") as monitor:
             assert (await monitor.ask({"subscribe": [item_id]}))["id"] == item_id
-        with AccessStore.open(tmp_path / "data") as store:
+        with TokenFile(tmp_path / "data") as store:
             narrowed = bearer(store.add("ann", frozenset({"own"}), frozenset({"fetch"}), 0, 0)[1])
             workers = bearer(store.add("worker", None, frozenset({"fetch", "post"}), 0, 0)[1])
         assert (await on.line.ask("GET", f"/own/items/{item_id}/item", narrowed)).json == "ann"

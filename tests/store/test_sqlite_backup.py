@@ -18,18 +18,18 @@ import pytest
 from leaseway_server.core.errors import StoreRefused
 from leaseway_server.core.lifecycle import create
 from leaseway_server.core.model import NewItem
-from leaseway_server.store.access import AccessStore
 from leaseway_server.store.sqlite import backup as backup_module
 from leaseway_server.store.sqlite.backup import back_up
 from leaseway_server.store.sqlite.store import SqliteStore
 from support.model import NOW, POLICY
+from support.tokens import TokenFile
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A folder with a store that was stopped: the queue `a` with two items, and a token."""
     folder = tmp_path / "data"
-    with AccessStore.open(folder) as tokens:
+    with TokenFile(folder) as tokens:
         tokens.add("alice", None, None, 0, 0)
     return folder
 
@@ -82,7 +82,7 @@ async def test_a_copy_is_a_store_of_its_own(data: Path, target: Path) -> None:
         assert store.connection.execute("SELECT count(*) FROM item").fetchone() == (number,)
         await post(store, 1)
         await store.close()
-    with AccessStore.open(target) as tokens:
+    with TokenFile(target) as tokens:
         assert [token.user for token in tokens.all()] == ["alice"]
 
 

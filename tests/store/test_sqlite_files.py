@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ import pytest
 from leaseway_server.core.errors import StoreError, StoreLost, StoreRefused
 from leaseway_server.core.lifecycle import create
 from leaseway_server.core.model import NewItem
+from leaseway_server.store.columns import COLUMNS
 from leaseway_server.store.queries import load_migrations
 from leaseway_server.store.sqlite import files
 from leaseway_server.store.sqlite.files import APPLICATION_ID, PACKAGE, check_pages, connect, migrate, split
@@ -184,16 +185,25 @@ async def test_a_file_is_brought_to_the_newest_version_and_keeps_its_items(
 
 async def test_keys_that_were_held_by_an_older_file_are_held_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever its `visibility` was: version 3 had a table of them, which said the poster or none."""
-    with monkeypatch.context() as older:
+    newer = opened(path.with_name("newer.db"))
+    waits, ended = await post(newer, 2)
+    await newer.close()
+    with monkeypatch.context() as older, closing(sqlite3.connect(path, isolation_level=None)) as file:
         older.setattr(files, "load_migrations", lambda _package: load_migrations(PACKAGE)[:3])
-        store = opened(path)
-        waits, ended = await post(store, 2)
+        migrate(file, 0)
+        file.execute("ATTACH ? AS newer", (str(path.with_name("newer.db")),))
+        for table, columns in (
+            ("item", ", ".join(COLUMNS)),
+            ("body", "*"),
+            ("state", "id_key, next_seq, epoch, 0, '[]'"),
+        ):
+            into = f"item ({columns})" if table == "item" else table
+            file.execute(f"INSERT INTO {into} SELECT {columns} FROM newer.{table}")  # noqa: S608
         last = "seq = (SELECT max(seq) FROM item)"
-        store.connection.execute("UPDATE item SET key = 'k', posted_by = 'ann', held = 1")
-        store.connection.execute(f"UPDATE item SET status = 'cancelled', finished_at = posted_at WHERE {last}")  # noqa: S608
+        file.execute("UPDATE item SET key = 'k', posted_by = 'ann', held = 1")
+        file.execute(f"UPDATE item SET status = 'cancelled', finished_at = posted_at WHERE {last}")  # noqa: S608
         poster_and_end = f"iif({last}, 'ann', ''), key, seq, finished_at"
-        store.connection.execute(f"INSERT INTO held_key SELECT {poster_and_end} FROM item")  # noqa: S608
-        await store.close()
+        file.execute(f"INSERT INTO held_key SELECT {poster_and_end} FROM item")  # noqa: S608
     store = opened(path)
     async with store.turn(durable=False) as turn:
         assert [item.id for item in await turn.key_holders([("ann", "k")])] == [waits, ended]

@@ -295,6 +295,11 @@ async def test_a_file_that_was_removed_or_replaced_while_it_is_served_is_lost(
         store.check()
 
 
+async def test_no_commit_of_a_file_is_in_doubt_for_long(store: SqliteStore) -> None:
+    await posted(store, NewItem("1"))
+    assert not await store.committed(), "what is in doubt is lost here, and the process ends"
+
+
 # ── What was before, and what goes ──────────────────────────────────────────────────────────────────────────────
 
 

@@ -61,6 +61,15 @@ async def test_unknown_ids_are_not_loaded(store: Store) -> None:
         assert await turn.load([]) == {}
 
 
+async def test_what_is_looked_at_is_as_it_is_loaded(store: Store) -> None:
+    items = await posted(store, NewItem("1"), NewItem("2"))
+    async with store.turn(durable=False) as turn:
+        ids = [item.id for item in items]
+        assert await turn.look([*ids, UNKNOWN, "no id"]) == await turn.load(ids)
+        assert await turn.look([UNKNOWN[::-1], "no id"]) == {}
+        assert await turn.look([]) == {}
+
+
 async def test_a_result_is_kept_beside_its_item_once(store: Store) -> None:
     (item,) = await posted(store, NewItem('"body"'))
     assert await rows_of(store, "result") == []

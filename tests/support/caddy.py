@@ -25,8 +25,12 @@ from typing import Any, Final, NoReturn
 import pytest
 
 CADDYFILE: Final = Path(__file__).resolve().parents[2] / "Caddyfile"
+SEVERAL: Final = CADDYFILE.with_name("Caddyfile.several")
+"""The variant for several servers."""
 PATIENCE: Final = 20.0
 """Seconds that Caddy may let a test wait for what it should say."""
+BLOCKS_SOCKETS: Final = {"@private path /_metrics /_metrics/*": "@private header Upgrade *"}
+"""Changes of the reference: whoever asks for a WebSocket is told that there is nothing."""
 TRIES: Final = 3
 """A port that was free may be taken by another process before Caddy has it."""
 
@@ -34,7 +38,16 @@ TRIES: Final = 3
 class Caddy:
     """One Caddy at work. `output` is all that it ever wrote to standard output and standard error."""
 
-    def __init__(self, program: str, folder: Path, upstream: str, changes: Mapping[str, str], *, tls: bool) -> None:
+    def __init__(
+        self,
+        program: str,
+        folder: Path,
+        upstream: str,
+        changes: Mapping[str, str],
+        *,
+        tls: bool,
+        reference: Path = CADDYFILE,
+    ) -> None:
         self.folder = folder
         self.file = folder / "Caddyfile"
         self.port, self.http_port = free_port(), free_port()
@@ -43,6 +56,7 @@ class Caddy:
         self._program = program
         self._upstream = upstream
         self._changes = changes
+        self._reference = reference
         self._logged_to = 0
         self._said = asyncio.Event()
         self._process: Process | None = None
@@ -143,7 +157,7 @@ class Caddy:
 
     def _text(self) -> str:
         """The reference, kept on loopback, and with the test's changes."""
-        text = on_loopback(CADDYFILE.read_text(encoding="utf-8"), self.http_port, self.port if self.tls else None)
+        text = on_loopback(self._reference.read_text(encoding="utf-8"), self.http_port, self.port if self.tls else None)
         for old, new in self._changes.items():
             assert old in text, f"the Caddyfile has no {old!r}"
             text = text.replace(old, new, 1)
@@ -152,7 +166,9 @@ class Caddy:
     def _environment(self) -> dict[str, str]:
         site = {} if self.tls else {"LEASEWAY_SITE": self.base_url}
         places = {"XDG_DATA_HOME": str(self.folder / "share"), "XDG_CONFIG_HOME": str(self.folder / "config")}
-        return site | places | {"LEASEWAY_UPSTREAM": self._upstream.removeprefix("http://"), "HOME": str(self.folder)}
+        upstream = self._upstream.replace("http://", "")
+        servers = {"LEASEWAY_UPSTREAM": upstream, "LEASEWAY_UPSTREAMS": upstream}
+        return site | places | servers | {"HOME": str(self.folder)}
 
     async def _read(self, process: Process) -> None:
         assert process.stdout is not None
@@ -164,26 +180,33 @@ class Caddy:
 
 @asynccontextmanager
 async def caddy(
-    folder: Path, upstream: str, changes: Mapping[str, str] | None = None, *, tls: bool = False
+    folder: Path,
+    upstream: str,
+    changes: Mapping[str, str] | None = None,
+    *,
+    tls: bool = False,
+    reference: Path = CADDYFILE,
 ) -> AsyncIterator[Caddy]:
     """A Caddy that serves the reference in front of `upstream` (`http://HOST:PORT`), and is stopped at the end.
+
+    Where the reference is that for several servers, `upstream` has them all, with blanks between them.
 
     `changes` are texts of the reference and what stands in their place, for a test that cannot wait as long as
     clients may. Without `tls` it speaks plain HTTP; with it, its site is `localhost`.
     """
-    proxy = await _start(folder, upstream, changes or {}, tls=tls)
+    proxy = await _start(folder, upstream, changes or {}, tls=tls, reference=reference)
     try:
         yield proxy
     finally:
         await proxy.stop()
 
 
-async def _start(folder: Path, upstream: str, changes: Mapping[str, str], *, tls: bool) -> Caddy:
+async def _start(folder: Path, upstream: str, changes: Mapping[str, str], *, tls: bool, reference: Path) -> Caddy:
     program = find_caddy()
     for attempt in range(TRIES):
         own = folder / f"caddy-{attempt}"
         own.mkdir(parents=True)
-        proxy = Caddy(program, own, upstream, changes, tls=tls)
+        proxy = Caddy(program, own, upstream, changes, tls=tls, reference=reference)
         try:
             await proxy.start()
         except OSError:

@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 from playwright.async_api import Browser, Locator, WebSocket, expect
 
 from support.browser import Tab, new_tab
-from support.server import TestServer
 
 PATIENCE_MS = 15_000
+EVIL = "<script>document.title = 1</script><img src=x onerror='document.title = 1'>"
+"""A text that must stay one, wherever it is shown."""
 
 
 @dataclass
@@ -21,7 +22,7 @@ class Dashboard:
     """
 
     tab: Tab
-    server: TestServer
+    base_url: str
     asked: list[str] = field(default_factory=list)
     pushes: list[str | bytes] = field(default_factory=list)
     hellos: list[tuple[str, Any]] = field(default_factory=list)
@@ -29,7 +30,7 @@ class Dashboard:
     async def go(self, place: str = "") -> None:
         """Loads the page, whatever was there before."""
         await self.tab.page.goto("about:blank")
-        await self.tab.page.goto(f"{self.server.base_url}/#{place}")
+        await self.tab.page.goto(f"{self.base_url}/#{place}")
 
     async def open(self, place: str) -> None:
         """Loads the page of a queue or an item, and waits until it is live."""
@@ -97,6 +98,11 @@ class Dashboard:
         """One of the figures."""
         return self.tab.page.locator(".figure").filter(has_text=name).locator("dd")
 
+    async def expect_no_markup(self) -> None:
+        """Nothing that `EVIL` says became a part of the page, or was done."""
+        assert await self.tab.page.locator("script:not([type=module]), img[src=x]").count() == 0
+        assert await self.tab.page.title() != "1"
+
     async def sign_in(self, token: str, *, keep: bool = False) -> None:
         """Where a token is asked for."""
         page = self.tab.page
@@ -104,18 +110,22 @@ class Dashboard:
         await page.get_by_label("Keep it in this tab").set_checked(keep)
         await page.locator("form").get_by_role("button", name="Sign in").click()
 
-    async def post_json(self, text: str) -> None:
-        """By hand; `text` may be no JSON."""
+    async def open_posting(self) -> None:
+        """The way to post by hand, which is open already where the queue never had an item."""
         if await self.posting.get_attribute("open") is None:
             await self.posting.locator("summary").click()
+
+    async def post_json(self, text: str) -> None:
+        """By hand; `text` may be no JSON."""
+        await self.open_posting()
         await self.posting.locator("textarea").fill(text)
         await self.button("Post the item").click()
 
 
-async def dashboard(browser: Browser, server: TestServer) -> Dashboard:
-    """A fresh tab, which has no page yet."""
+async def dashboard(browser: Browser, base_url: str) -> Dashboard:
+    """A fresh tab for the dashboard of the server at that address; it has no page yet."""
     expect.set_options(timeout=PATIENCE_MS)
-    shown = Dashboard(await new_tab(browser), server)
+    shown = Dashboard(await new_tab(browser), base_url)
     page = shown.tab.page
     page.on("request", lambda request: shown.asked.append(request.url))
 

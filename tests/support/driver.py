@@ -108,7 +108,7 @@ class Driver(RuleBasedStateMachine):
             self._loop.run_until_complete(side.start())
         rows = self._same([side.rows() for side in self.sides])
         paused = self._same([side.engine.paused for side in self.sides])
-        self.journal.started(self.clock.now(), self.sides[0].engine._start.epoch, rows, paused=paused)
+        self.journal.started(self.clock.now(), self.sides[0].engine.epochs.own, rows, paused=paused)
         self._turn()
 
     def _end(self, *, clean: bool) -> int:
@@ -143,7 +143,7 @@ class Driver(RuleBasedStateMachine):
                 self._loop.run_until_complete(side.crash())
             self._start()
             return
-        blocked = self._same([bool(side.engine._blocked_until) for side in self.sides])
+        blocked = self._same([bool(side.engine._backlog.blocked_until) for side in self.sides])
         paused = self._same([side.engine.paused for side in self.sides])
         self.journal.heard(heard, rows, self.clock.now(), blocked=blocked, paused=paused)
         leases = self._same([side.leases() for side in self.sides])

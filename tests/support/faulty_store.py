@@ -5,11 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from leaseway_server.core.errors import StoreFull, StoreLost
-from leaseway_server.core.model import Item, Status
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost
+from leaseway_server.core.listing import Filter, Page
+from leaseway_server.core.model import Item, Position, Status
 from leaseway_server.store.base import Store, Turn
 
-Fault: TypeAlias = Literal["full", "odd", "lost before", "lost after"]
+Fault: TypeAlias = Literal["full", "odd", "busy", "lost before", "lost after", "cut", "cut before", "cut after"]
+"""`cut` breaks the connection where it is clear that nothing was kept, the other two at the COMMIT: it is unknown."""
 
 GUILTY: Final = '"guilty"'
 """A turn that inserts an item with this in its body fails, however often it is tried."""
@@ -25,6 +27,10 @@ class Faults:
 
     at_commit: list[Fault | None] = field(default_factory=list)
     maintain: StoreFull | StoreLost | None = None
+    away: bool = False
+    """The database cannot be reached."""
+    kept: bool = False
+    """Whether the commit was kept whose connection was cut last."""
     commits: list[bool] = field(default_factory=list)
     """The commits that were kept: whether each was to be durable."""
 
@@ -34,21 +40,40 @@ class FaultyStore:
 
     def __init__(self, store: Store, faults: Faults) -> None:
         self.epoch = store.epoch
-        self.page = store.page
-        self.ahead = store.ahead
         self.matched = store.matched
         self.rematch = store.rematch
         self.store = store
         self.faults = faults
 
+    def _reach(self) -> None:
+        if self.faults.away:
+            raise StoreAway("away, says the test")
+
     @asynccontextmanager
     async def turn(self, *, durable: bool) -> AsyncIterator[Turn]:
         """A transaction of the store, which fails as told."""
+        self._reach()
         async with self.store.turn(durable=durable) as turn:
             yield FaultyTurn(turn, self.faults, durable)
 
+    async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:
+        """As the store has it."""
+        self._reach()
+        return await self.store.page(wanted, cursor, limit, now, results=results)
+
+    async def ahead(self, position: Position, most: int) -> int:
+        """As the store has it."""
+        self._reach()
+        return await self.store.ahead(position, most)
+
+    async def committed(self) -> bool:
+        """What became of the commit whose connection was cut."""
+        self._reach()
+        return self.faults.kept
+
     async def counts(self) -> dict[Status, int]:
         """As the store has them."""
+        self._reach()
         return await self.store.counts()
 
     async def paused(self) -> bool:
@@ -57,10 +82,12 @@ class FaultyStore:
 
     async def leases(self) -> list[Item]:
         """As the store has them."""
+        self._reach()
         return await self.store.leases()
 
     def check(self) -> None:
         """As the store is."""
+        self._reach()
         self.store.check()
 
     async def maintain(self) -> None:
@@ -83,6 +110,7 @@ class FaultyTurn:
         self._faults = faults
         self.missed = turn.missed
         self.load = turn.load
+        self.look = turn.look
         self.time = turn.time
         self.pick = turn.pick
         self.take = turn.take
@@ -110,6 +138,11 @@ class FaultyTurn:
         self.next_expiry = turn.next_expiry
         self.oldest_ready = turn.oldest_ready
 
+    @property
+    def paused(self) -> bool | None:
+        """As the turn found it."""
+        return self._turn.paused
+
     async def insert(self, items: Sequence[Item]) -> None:
         """New items, unless one of them is guilty."""
         await self._turn.insert(items)
@@ -123,6 +156,17 @@ class FaultyTurn:
                 raise StoreFull("no space, says the test")
             case "odd":
                 raise OddFault("an odd commit")
+            case "busy":
+                raise StoreBusy("busy, says the test")
+            case "cut":
+                raise StoreAway("cut, says the test")
+            case "cut before":
+                self._faults.kept = False
+                raise StoreAway("cut before it was written", unknown=True)
+            case "cut after":
+                await self._turn.commit()
+                self._faults.kept = True
+                raise StoreAway("cut after it was written", unknown=True)
             case "lost before":
                 raise StoreLost("lost before it was written")
             case "lost after":

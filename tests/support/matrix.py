@@ -17,9 +17,9 @@ from leaseway_server.core.access import Right
 from leaseway_server.core.commands import Post, Posted
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.posting import parse_post
-from leaseway_server.store.access import AccessStore
 from support.raw import CLOSE, PATIENCE, PING, PONG, TEXT, RawSocket, handshake, raw_socket
 from support.server import OPEN_ACCESS, TestServer, running_server
+from support.tokens import TokenFile
 
 NONE: Final = "0123456789abcdef"
 """An id that no item has."""
@@ -288,7 +288,7 @@ class Cast:
     def __init__(self, data: Path) -> None:
         self._users: dict[str, str] = {"nobody": ""}
         self.callers: dict[str, dict[str, Caller]] = {}
-        with AccessStore.open(data) as store:
+        with TokenFile(data) as store:
             alice = store.add("alice", None, None, 0, 0)[1]
             revoked, secret = store.add("alice", None, None, 0, 0)
             expired = store.add("alice", None, None, 1, 0)[1]

@@ -46,6 +46,10 @@ class MemoryStore:
         del durable  # There is no power to lose.
         yield MemoryTurn(self)
 
+    async def committed(self) -> bool:
+        """No commit is in doubt."""
+        return False
+
     async def counts(self) -> dict[Status, int]:
         """How many items there are of each status, as it was told."""
         return dict(self.disk.counts)
@@ -101,6 +105,7 @@ class MemoryTurn:
 
     def __init__(self, store: MemoryStore) -> None:
         self.missed: list[str] = []
+        self.paused: bool | None = None
         self._disk = store.disk
         self._clock = store.clock
         self._id_of = store.id_of
@@ -113,6 +118,10 @@ class MemoryTurn:
     async def load(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist."""
         return {item.id: _bare(item) for item in self._all() if item.id in set(ids)}
+
+    async def look(self, ids: Collection[str]) -> dict[str, Item]:
+        """The items that exist."""
+        return await self.load(ids)
 
     async def time(self) -> int:
         """The clock's time."""

@@ -37,6 +37,9 @@ class Monitor(Talk):
         """The hub has a change."""
         self.monitor.offer(view)
 
+    def lose_track(self) -> None:
+        """Nobody else writes here."""
+
     def end(self, item_id: str) -> None:
         """A watched item is gone."""
         self.monitor.end(item_id)

@@ -11,7 +11,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from importlib.util import find_spec
 from itertools import count
@@ -28,15 +28,13 @@ PATIENCE: Final = 30.0
 """Seconds that a start may take."""
 VARIABLE: Final = "LEASEWAY_TEST_POSTGRES"
 _MEMORY: Final = Path("/dev/shm")
+_COMMON: Final = {"max_connections": "200", "max_wal_size": "2GB", "log_min_messages": "fatal"}
 _FAST: Final = {
     "fsync": "off",
     "full_page_writes": "off",
     "synchronous_commit": "on",  # As in earnest; without fsync it costs nothing.
     "shared_buffers": "64MB",
-    "max_connections": "200",
-    "max_wal_size": "2GB",
     "autovacuum_naptime": "5s",
-    "log_min_messages": "fatal",
 }
 _VERSIONS: Final = {16: "pginstall", 18: "pginstall18"}
 """Where the wheel has them."""
@@ -92,14 +90,14 @@ class Postgres:
 class OwnPostgres(Postgres):
     """One that the tests made, in a folder."""
 
-    def __init__(self, folder: Path, binaries: Path) -> None:
+    def __init__(self, folder: Path, binaries: Path, settings: Mapping[str, str]) -> None:
         self.port: Final = _free_port()
         super().__init__(f"postgresql://postgres@127.0.0.1:{self.port}/postgres")
         self.folder: Final = folder
         self._data = folder / "data"
         self._binaries = binaries
         self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-locale")
-        settings = {**_FAST, "port": str(self.port), "unix_socket_directories": f"'{folder}'"}
+        settings = {**settings, "port": str(self.port), "unix_socket_directories": f"'{folder}'"}
         with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = {value}\n" for name, value in settings.items())
 
@@ -143,13 +141,17 @@ class OwnPostgres(Postgres):
 
 
 @contextmanager
-def own_postgres(version: int = 18) -> Iterator[OwnPostgres]:
-    """A server of its own, which a test may kill; of one of the versions that the wheel has."""
-    folder = Path(mkdtemp(prefix="leaseway-pg-", dir=_MEMORY if _MEMORY.is_dir() else None))
+def own_postgres(version: int = 18, *, durable: bool = False) -> Iterator[OwnPostgres]:
+    """A server of its own, which a test may kill; of one of the versions that the wheel has.
+
+    One that is `durable` is set as it comes, on the disk.
+    """
+    memory = _MEMORY if _MEMORY.is_dir() and not durable else None
+    folder = Path(mkdtemp(prefix="leaseway-pg-", dir=memory))
     try:
         if os.geteuid() == 0:
             folder.chmod(0o777)
-        postgres = OwnPostgres(folder, _binaries(version, folder))
+        postgres = OwnPostgres(folder, _binaries(version, folder), _COMMON | ({} if durable else _FAST))
         postgres.start()
         try:
             yield postgres
@@ -161,12 +163,12 @@ def own_postgres(version: int = 18) -> Iterator[OwnPostgres]:
 
 
 @contextmanager
-def any_postgres() -> Iterator[Postgres]:
-    """The server that LEASEWAY_TEST_POSTGRES names, or one of the tests' own."""
+def any_postgres(*, durable: bool = False) -> Iterator[Postgres]:
+    """The server that LEASEWAY_TEST_POSTGRES names, or one of the tests' own, which may be `durable`."""
     if named := os.environ.get(VARIABLE):
         yield Postgres(named)
         return
-    with own_postgres() as postgres:
+    with own_postgres(durable=durable) as postgres:
         yield postgres
 
 

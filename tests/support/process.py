@@ -24,7 +24,7 @@ from typing import Final
 import pytest
 
 from leaseway_server.core.access import Right
-from leaseway_server.store.access import AccessStore
+from support.tokens import TokenFile
 
 PATIENCE: Final = 20.0
 """Seconds that a start or an end may take before a test fails."""
@@ -42,15 +42,16 @@ class Ended:
 class ServerProcess:
     """One server, over its restarts. `output` is all that it ever wrote, to standard output and standard error.
 
-    `prefix` is a command to run it under, such as `strace`.
+    `prefix` is a command to run it under, such as `strace`; `store` may be the URL of a database.
     """
 
-    def __init__(self, folder: Path, toml: str, prefix: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, toml: str, prefix: Sequence[str] = (), store: str = "") -> None:
         self.output = b""
         self.base_url = ""
         self._folder = folder
         self._toml = toml
         self._prefix = prefix
+        self._store = store or f"sqlite:{self.data}"
         self._said = asyncio.Event()
         self._spawned_at = 0
         self._process: Process | None = None
@@ -107,7 +108,7 @@ class ServerProcess:
         self._spawned_at = len(self.output)
         file = self._folder / "leaseway.toml"
         listen = self.base_url.removeprefix("http://") or "127.0.0.1:0"
-        file.write_text(_with_server(self._toml, f'listen = "{listen}"', f'store = "sqlite:{self.data}"'))
+        file.write_text(_with_server(self._toml, f'listen = "{listen}"', f'store = "{self._store}"'))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LEASEWAY_")}
         command = [*self._prefix, sys.executable, "-m", "leaseway_server", "--config", str(file), "--log", "terminal"]
         self._process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=STDOUT, env=environment)
@@ -158,7 +159,7 @@ class ServerProcess:
 
     def add_tokens(self, users: Mapping[str, Sequence[Right]]) -> dict[str, str]:
         """A token for each user, narrowed to these rights (none: not narrowed); by user."""
-        with AccessStore.open(self.data) as store:
+        with TokenFile(self.data) as store:
             return {user: store.add(user, None, frozenset(rights) or None, 0, 0)[1] for user, rights in users.items()}
 
 
@@ -170,9 +171,11 @@ def _with_server(toml: str, *lines: str) -> str:
 
 
 @asynccontextmanager
-async def server_process(folder: Path, toml: str, prefix: Sequence[str] = ()) -> AsyncIterator[ServerProcess]:
+async def server_process(
+    folder: Path, toml: str, prefix: Sequence[str] = (), store: str = ""
+) -> AsyncIterator[ServerProcess]:
     """A server that serves; whatever is left of it at the end is killed."""
-    server = ServerProcess(folder, toml, prefix)
+    server = ServerProcess(folder, toml, prefix, store)
     try:
         await server.start()
         yield server

@@ -15,7 +15,7 @@ from leaseway_server.config import load_config
 from leaseway_server.core.access import Right
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.engine import Engine
-from leaseway_server.store.access import AccessStore
+from leaseway_server.stores import kind_of
 
 OPEN_ACCESS = '{ post = "open", fetch = "open", work = "open", admin = "open" }'
 
@@ -70,24 +70,28 @@ async def running_server(
     users: Mapping[str, Sequence[Right]] | None = None,
     clock: Clock | None = None,
     port: int = 0,
+    store: str = "",
+    listen_url: str = "",
 ) -> AsyncIterator[TestServer]:
     """Serves `toml` (None: the open queue `demo`) with its data in `folder`; each user gets a token of its name.
 
     Start it again on the same folder, and on its `port`, for a restart. `users` maps names to the rights that their
-    tokens are narrowed to (none: not narrowed).
+    tokens are narrowed to (none: not narrowed). `store` may be the URL of a database, `listen_url` as the configuration
+    has it.
     """
     config_file = folder / "leaseway.toml"
-    server = f'[server]\nlisten = "127.0.0.1:{port}"\nstore = "sqlite:{folder / "data"}"\n'
+    chosen = store or f"sqlite:{folder / 'data'}"
+    server = f'[server]\nlisten = "127.0.0.1:{port}"\nstore = "{chosen}"\n'
+    server += f'listen_url = "{listen_url}"\n' if listen_url else ""
     text = server + (open_queue() if toml is None else toml)
     if toml is not None and "[server]" in toml:
         text = toml.replace("[server]\n", server, 1)
     config_file.write_text(text)
     config = load_config(config_file)
     tokens = {}
-    store = AccessStore.open(config.server.data)
-    for user, rights in (users or {}).items():
-        tokens[user] = store.add(user, None, frozenset(rights) or None, 0, 0)[1]
-    store.close()
+    async with kind_of(config.server.store).access(make=True) as access:
+        for user, rights in (users or {}).items():
+            tokens[user] = (await access.add(user, None, frozenset(rights) or None, 0, 0))[1]
     running = Running(config, clock)
     task = asyncio.create_task(running.run())
     started = asyncio.create_task(running.started.wait())

@@ -62,6 +62,9 @@ class Monitor:
         """A watched item is gone."""
         self.session.end(item_id)
 
+    def lose_track(self) -> None:
+        """Nobody else writes here."""
+
     def read_on(self) -> None:
         """The next of the first views is asked for, as the socket does it when the last were sent."""
         for exchange in self.session.read_on():
@@ -228,14 +231,14 @@ class Side:
                 return
             if self.engine._searching:
                 self.met["search went on in another turn"] += 1
-                self.met["something was said during a search"] += bool(self.engine._waiting)
+                self.met["something was said during a search"] += bool(self.engine._backlog.waiting)
             await self.engine.step()
         raise AssertionError("the engine runs in circles")
 
     @property
     def _busy(self) -> bool:
         engine = self.engine
-        return bool(engine._waiting) or engine._searching or engine._next_deadline() <= self.clock.now()
+        return bool(engine._backlog.waiting) or engine._searching or engine._next_deadline() <= self.clock.now()
 
     def heard(self) -> dict[Who, list[Said]]:
         """What everybody was told since the last time, in names."""

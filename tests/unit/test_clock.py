@@ -70,3 +70,22 @@ async def test_the_manual_clock_wakes_those_whose_time_has_come() -> None:
     clock.advance(1_000)
     await late
     await clock.wait(asyncio.Event(), clock.now())
+
+
+def test_a_clock_follows_another_and_never_goes_back() -> None:
+    clock = Clock()
+    there = clock.now() - 60_000
+    clock.agree(there, 0)
+    assert 0 <= clock.now() - there < 5_000, "the first time it jumps"
+    before = clock.now()
+    clock.agree(before - 30_000, 0)
+    assert clock.now() == clock.now() == before, "then it stands still"
+    clock.agree(before + 30_000, 10)
+    assert 0 <= clock.now() - before - 30_000 < 5_000
+
+
+def test_what_may_be_the_way_of_the_answer_moves_no_clock() -> None:
+    clock = Clock()
+    offset = clock._offset
+    clock.agree(clock.now() + 200, 1_000)
+    assert clock._offset == offset

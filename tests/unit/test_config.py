@@ -20,13 +20,17 @@ from leaseway_server.core.backoff import Backoff
 from leaseway_server.core.policy import Policy
 from leaseway_server.core.queue import Limits, Queue
 from leaseway_server.core.retention import Keep
+from leaseway_server.store.place import SqliteFolder
 
 Write = Callable[[str], Path]
 
 ONE_QUEUE = "[queues.resize]\n"
 AN_ADDRESS = 'expected a host and a port such as "127.0.0.1:8787" or "[::1]:8787"'
 AN_ORIGIN = 'expected an origin as browsers send it, such as "https://app.example.com" (no path, no *), or "null"'
-A_STORE = 'expected "sqlite:" and a folder, such as "sqlite:leaseway-data" or "sqlite:/var/lib/leaseway"'
+A_STORE = (
+    'expected "sqlite:" and a folder, such as "sqlite:leaseway-data" or "sqlite:/var/lib/leaseway", '
+    'or the URL of a database, such as "postgresql://leaseway@db.example.com/leaseway"'
+)
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +68,7 @@ def only_fault(toml: str, write: Write) -> str:
 def test_without_a_file_one_open_queue_is_served_to_this_machine() -> None:
     config = load_config(None)
     assert config.file is None
-    assert config.server == ServerConfig("127.0.0.1", 8787, Path("leaseway-data"))
+    assert config.server == ServerConfig("127.0.0.1", 8787, SqliteFolder(Path("leaseway-data")))
     (demo,) = config.queues.values()
     assert demo.queue == Queue("demo")
     assert demo.grants == Grants("open", "open", "open", "open")
@@ -111,7 +115,7 @@ def test_everything_that_can_be_said_of_the_server(write: Write) -> None:
     assert config.server == ServerConfig(
         host="::1",
         port=9000,
-        data=Path("kept"),
+        store=SqliteFolder(Path("kept")),
         admins=frozenset({"root", "Zoë"}),
         allowed_origins=frozenset({"https://app.example.com", "null"}),
         max_message_bytes=2_097_152,
@@ -211,22 +215,22 @@ def test_folders_in_a_file_are_relative_to_its_own(here: Path) -> None:
     (folder / "schemas" / "item.json").write_text("{}")
     (folder / "x.toml").write_text('[server]\nstore = "sqlite:kept"\n[queues.resize]\nschemas = "schemas"')
     config = load_config(Path("etc/x.toml"))
-    assert config.server.data == Path("etc/kept")
+    assert config.server.store == SqliteFolder(Path("etc/kept"))
     assert config.queues["resize"].queue.schemas.item is not None
     (folder / "x.toml").write_text(ONE_QUEUE)
-    assert load_config(Path("etc/x.toml")).server.data == Path("etc/leaseway-data")
+    assert load_config(Path("etc/x.toml")).server.store == SqliteFolder(Path("etc/leaseway-data"))
 
 
 def test_options_come_before_the_environment_and_that_before_the_file(write: Write) -> None:
     write('[server]\nlisten = "127.0.0.1:1"\nstore = "sqlite:/srv/file"\n[queues.resize]')
     environ = {"LEASEWAY_LISTEN": "127.0.0.1:2", "LEASEWAY_STORE": "sqlite:environment", "LEASEWAY_TOKEN": "lw_x"}
 
-    def said(config: Config) -> tuple[int, Path]:
-        return config.server.port, config.server.data
+    def said(config: Config) -> tuple[int, str]:
+        return config.server.port, str(config.server.store)
 
-    assert said(load_config(None)) == (1, Path("/srv/file"))
-    assert said(load_config(None, environ=environ)) == (2, Path("environment"))
-    assert said(load_config(None, environ=environ, listen="127.0.0.1:3", store="sqlite:option")) == (3, Path("option"))
+    assert said(load_config(None)) == (1, "sqlite:/srv/file")
+    assert said(load_config(None, environ=environ)) == (2, "sqlite:environment")
+    assert said(load_config(None, environ=environ, listen="127.0.0.1:3", store="sqlite:option")) == (3, "sqlite:option")
     assert "lw_x" not in repr(load_config(None, environ=environ))
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -23,6 +24,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+A_STORE: Final = (
+    'expected "sqlite:" and a folder, such as "sqlite:leaseway-data" or "sqlite:/var/lib/leaseway", '
+    'or the URL of a database, such as "postgresql://leaseway@db.example.com/leaseway"'
+)
+
+
 def faults(toml: str) -> list[str]:
     """All that is wrong with a file; each without the file's name."""
     Path("leaseway.toml").write_text(toml, encoding="utf-8")
@@ -37,7 +44,7 @@ def faults(toml: str) -> list[str]:
     [
         ("listen = 8787", 'expected a host and a port such as "127.0.0.1:8787" or "[::1]:8787", found 8787'),
         ('listen = "a:70000"', 'expected a port of at most 65535, found "a:70000"'),
-        ("store = 1", 'expected "sqlite:" and a folder, such as "sqlite:leaseway-data" or "sqlite:/var/lib/leaseway"'),
+        ("store = 1", A_STORE),
         ('admins = "root"', f'{USERS}, found "root"'),
         ("admins = [1]", "expected a user's name of 1 to 200 characters, none of them a control, found 1"),
         (f'admins = "{"x" * 99}"', f'{USERS}, found "{"x" * 58}…'),
@@ -128,14 +135,24 @@ def test_unknown_keys(toml: str, fault: str) -> None:
     assert faults(toml) == [fault]
 
 
-def test_another_database_is_refused_without_showing_its_password() -> None:
-    for kind in ("postgresql", "postgres", "postgresq"):
-        (fault,) = faults(f'[server]\nstore = "{kind}://leaseway:s3cret@db/leaseway"\n[queues.resize]')
-        assert fault.startswith("server.store: ")
-        assert "s3cret" not in fault
-    first, second = faults('[server]\nstore = "postgresql:"\nlisten_url = "postgresql:"\n[queues.resize]')
-    assert "PostgreSQL is not in this version" in first
-    assert second == "server.listen_url: this version of Leaseway does not have this yet; take it out"
+@pytest.mark.parametrize("key", ["store", "listen_url", "listen", "admins", "resume_grace", "port", "allowed_origins"])
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresq"])
+def test_the_password_of_a_database_is_not_shown_wherever_it_stands(key: str, scheme: str) -> None:
+    for url in (f"{scheme}://leaseway:s3cret@db/a/b", f"{scheme}://leaseway:s3/cret@db", f"{scheme}://s3cret@x@db"):
+        (fault, *_) = faults(f'[server]\n{key} = "{url}"\n[queues.resize]')
+        assert fault.startswith(f"server.{key}: ")
+        assert "s3" not in fault
+        assert "cret" not in fault
+
+
+def test_where_to_listen_is_for_a_database_alone() -> None:
+    url = "postgresql://db/leaseway"
+    for store in ("", 'store = "sqlite:x"\n'):
+        assert faults(f'[server]\n{store}listen_url = "{url}"\n[queues.resize]') == [
+            "server.listen_url: is for a store in PostgreSQL, and the store here is in SQLite; take it out"
+        ]
+    (fault,) = faults(f'[server]\nstore = "{url}"\nlisten_url = "sqlite:x"\n[queues.resize]')
+    assert fault.startswith('server.listen_url: expected the URL of a database, such as "postgresql://')
 
 
 @pytest.mark.protocol("0.7", "0.8")

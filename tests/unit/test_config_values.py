@@ -2,6 +2,7 @@
 
 from ipaddress import ip_network
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -9,15 +10,17 @@ from leaseway_server.config.values import (
     LONGEST,
     Wrong,
     address,
-    data_folder,
+    database_url,
     duration,
     networks,
     origins,
     paths,
     spell,
+    store,
     users,
 )
 from leaseway_server.core.match import MOST_MATCHES
+from leaseway_server.store.place import PostgresUrl, SqliteFolder
 
 
 @pytest.mark.protocol("0.10")
@@ -86,7 +89,36 @@ def test_ports_have_an_end() -> None:
 
 @pytest.mark.parametrize("text", ["leaseway-data", "/var/lib/leaseway", "../x", ".", "a:b"])
 def test_stores(text: str) -> None:
-    assert data_folder(f"sqlite:{text}") == Path(text)
+    assert store(f"sqlite:{text}") == SqliteFolder(Path(text))
+
+
+USERS = ["", "leaseway@", "leaseway:p%40ss@", ":p@", "l%C3%A9a:@"]
+HOSTS = ["", "db", "db.example.com:5432", "[::1]", "[::1]:5432", "a:1,b:2,[::2]", "%2Frun%2Fpostgresql", "10.0.0.1:1"]
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("host", HOSTS)
+def test_databases(user: str, host: str) -> None:
+    for rest in ("", "/", "/leaseway", "/leaseway?sslmode=require&password=p%2F"):
+        for scheme in ("postgres", "postgresql"):
+            url = f"{scheme}://{user}{host}{rest}"
+            assert store(url) == PostgresUrl(url)
+            shown = unquote(user.partition("@")[0].partition(":")[0])
+            where = unquote(host) or "localhost"
+            assert str(store(url)) == f"postgresql://{shown and shown + '@'}{where}{rest.partition('?')[0]}"
+
+
+WRONG_URLS = ["db/x@y", "u:pa@ss@db", "u:pa/ss@db/x", "u:1/2@db", "u:1?2@db", "u:1#2@db", "u:p w@db", "a:b", "db:65536"]
+WRONG_URLS += ["db/a/b", "db#x", "db/a#x", "u@v@db", "[::1", "::1", "db:", "db\n", "db/\0"]
+
+
+@pytest.mark.parametrize("rest", WRONG_URLS)
+def test_what_is_no_database(rest: str) -> None:
+    """Above all a password that is not encoded, a part of which would be taken for something that may be shown."""
+    for read in (store, database_url):
+        with pytest.raises(Wrong, match=r"^expected the URL of a database, .* in a password @ is written %40") as wrong:
+            read(f"postgresql://{rest}")
+        assert rest not in str(wrong.value)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +126,7 @@ def test_stores(text: str) -> None:
 )
 def test_what_is_no_store(text: str) -> None:
     with pytest.raises(Wrong, match=r'^expected "sqlite:" and a folder'):
-        data_folder(text)
+        store(text)
 
 
 @pytest.mark.parametrize(

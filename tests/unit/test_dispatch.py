@@ -350,3 +350,51 @@ def test_claims_that_leave_before_their_time_are_forgotten() -> None:
     dispatch.commit()
     assert len(dispatch._ends) == 1
     assert dispatch.next_end() == 1
+
+
+# ── Among other servers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_became_ready_elsewhere_is_offered_to_claims_with_criteria() -> None:
+    dispatch = added(ask(JPG))
+    dispatch.hear_of(["a", "b"])
+    assert searching(dispatch) == []
+    assert dispatch.take_owed() == ["a", "b"]
+
+
+def test_claims_for_anything_look_for_it_themselves() -> None:
+    dispatch = added(ask())
+    dispatch.hear_of(["a"])
+    assert [lane.criteria.matches_everything for lane in searching(dispatch)] == [True]
+    assert dispatch.take_owed() == []
+
+
+def test_claims_that_come_later_look_for_it_too() -> None:
+    first, anything = ask(JPG), ask()
+    dispatch = added(first, anything)
+    for each in (first, anything):
+        dispatch.remove(each)
+    dispatch.commit()
+    dispatch.hear_of(["a"])
+    for each in (ask(JPG), ask()):
+        dispatch.add(each, nobody)
+    assert len(searching(dispatch)) == 2
+
+
+def test_only_claims_for_anything_look_again() -> None:
+    """Those with criteria know what they passed by."""
+    dispatch = added(ask(JPG), ask())
+    dispatch.look_again()
+    assert [lane.criteria.matches_everything for lane in searching(dispatch)] == [True]
+    nothing = Dispatch()
+    nothing.look_again()
+    assert not nothing.searching
+
+
+def test_a_socket_withdraws_all_its_claims_or_one_that_waits() -> None:
+    one, other, of_another = ask(JPG), ask(), ask(holder=8)
+    dispatch = added(one, other, of_another)
+    assert len(dispatch.withdraw(7, one)) == 1
+    assert dispatch.withdraw(7, one) == []
+    assert len(dispatch.withdraw(7, None)) == 1
+    assert [len(dispatch), of_another in dispatch] == [1, True]

@@ -9,10 +9,10 @@ from starlette.types import Scope
 
 from leaseway_server.core.access import Grants
 from leaseway_server.core.errors import Misdirected
-from leaseway_server.store.access import AccessStore
 from leaseway_server.web.host import check_host
 from leaseway_server.web.site import Site
 from support.clock import ManualClock
+from support.tokens import TokenFile
 
 LISTED: Final = frozenset({"https://app.example.com", "http://box.lan:8080", "null", "https://[2001:db8::1]"})
 OPEN: Final = (Grants(), Grants(post="open", fetch=frozenset(), work=frozenset()))
@@ -32,10 +32,10 @@ class Granting(Site):
 
 @pytest.fixture
 def sites(tmp_path: Path) -> Iterator[Sites]:
-    with AccessStore.open(tmp_path) as tokens:
+    with TokenFile(tmp_path) as tokens:
 
         def site(given: tuple[Grants, ...] = OPEN, origins: frozenset[str] = LISTED, **more: Any) -> Site:
-            made = Granting({}, tokens, ManualClock(), allowed_origins=origins, **more)
+            made = Granting({}, tokens.access, ManualClock(), allowed_origins=origins, **more)
             made.given = given
             return made
 

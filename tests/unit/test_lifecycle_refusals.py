@@ -69,6 +69,7 @@ LATE: list[tuple[str, Item, Event, str]] = [
     ("resume after a fail", waiting_again("failed"), resume(), "not-holder"),
     ("another socket drops", held(), SocketLost(OTHER), "state"),
     ("another socket's grace", held(), GraceEnd(OTHER), "state"),
+    ("a grace that is not over", held(), GraceEnd(SOCKET, LATER + 1), "state"),
     ("claim of what is held", held(), claim(), "not-due"),
     ("end of a life that is not over", pending(expires_at=LATER + 1), Expire(), "state"),
     ("end of a life without an end", pending(), Expire(), "state"),

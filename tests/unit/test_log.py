@@ -20,7 +20,7 @@ from support.logged import logged
 ROOT = Path(__file__).resolve().parents[2]
 FORMATS: Final[tuple[LogFormat, ...]] = ("json", "terminal")
 LINE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (\w+) ")
-EVENT: Final = re.compile(r"(access|admin|answer|config|request|server|socket|store|tokens|turn)\.[a-z_]+")
+EVENT: Final = re.compile(r"(access|admin|answer|config|request|server|peers|hints|socket|store|tokens|turn)\.[a-z_]+")
 
 _log = logging.getLogger("leaseway_server.test")
 

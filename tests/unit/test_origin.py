@@ -10,10 +10,10 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from leaseway_server.core.errors import NotAllowed
-from leaseway_server.store.access import AccessStore
 from leaseway_server.web.origin import OriginGuard, check_origin
 from leaseway_server.web.site import Site
 from support.clock import ManualClock
+from support.tokens import TokenFile
 
 LISTED: Final = "https://app.example.com"
 OTHER: Final = "https://other.example.com"
@@ -24,12 +24,12 @@ Sites = Callable[..., Site]
 @pytest.fixture
 def sites(tmp_path: Path) -> Iterator[Sites]:
     """Makes a site without queues, which trusts a proxy on loopback as servers do by default."""
-    with AccessStore.open(tmp_path) as tokens:
+    with TokenFile(tmp_path) as tokens:
 
         def site(*origins: str, on_loopback: bool = True) -> Site:
             return Site(
                 {},
-                tokens,
+                tokens.access,
                 ManualClock(),
                 allowed_origins=frozenset(origins),
                 trusted_proxies=(ip_network("127.0.0.1"),),

@@ -63,6 +63,11 @@ SPELLINGS: Final = [
     f"bearer   {SECRET}",
     f"Bearer+{SECRET}",
     f"https://x.example/demo/work?other={SECRET}",
+    f"postgresql://leaseway:{SECRET}@db.example.com/leaseway",
+    f"postgres://:{SECRET}/{SECRET}@db",
+    f"cannot use 'postgresql://db/leaseway?password={SECRET}&x=1'",
+    f"host=db password={SECRET} user=x",
+    f"password: '{SECRET} {SECRET}'",
 ]
 
 

@@ -42,7 +42,7 @@ def test_a_subscription_gets_the_current_state_at_once_and_then_every_change() -
 def test_the_subscription_is_in_place_before_the_first_view_is_read() -> None:
     monitor = Monitor(QUEUE)
     exchange = monitor.asks({"subscribe": [ID, OTHER]})
-    assert exchange.command == Read((ID, OTHER))
+    assert exchange.command == Read((ID, OTHER), patient=True)
     monitor.changes(held(rev=5))
     monitor.settle(exchange, Found({ID: pending(rev=4), OTHER: pending(id=OTHER)}, NOW))
     assert told(monitor.sees()) == [(ID, 5), (OTHER, 1)], "the newer one stays"
@@ -98,7 +98,7 @@ def test_an_item_that_was_unsubscribed_before_its_first_view_came_is_not_told_of
 def test_unknown_and_malformed_ids_are_ignored_and_cost_nothing() -> None:
     monitor = Monitor(QUEUE)
     (exchange,) = monitor.says_anything({"subscribe": [OTHER, "none", 7, OTHER]})
-    assert exchange.command == Read((OTHER, "none"))
+    assert exchange.command == Read((OTHER, "none"), patient=True)
     monitor.settle(exchange, Found({}, NOW))
     assert monitor.sees() == []
     assert len(monitor.hub) == 0
@@ -354,7 +354,7 @@ def test_a_duplicate_that_is_to_be_watched_is_read_unless_it_is_watched_already(
     monitor.settle(exchange, Posted(held(), duplicate=True))
     assert monitor.sees() == [{"type": "posted", "id": ID, "status": "processing", "duplicate": True}]
     (read,) = monitor.monitor.read_on()
-    assert read.command == Read((ID,))
+    assert read.command == Read((ID,), patient=True)
     monitor.settle(read, Found({ID: held()}, NOW))
     assert told(monitor.sees()) == [(ID, 2)]
     exchange = monitor.asks({"post": {"item": 1, "key": "k", "subscribe": True}})
@@ -415,6 +415,19 @@ def test_views_never_go_back_and_the_last_one_is_always_told(story: list[tuple[s
             handle(a_view(rev))
             assert watching.pending or rev <= last
     assert last == newest
+
+
+@pytest.mark.protocol("3.7")
+def test_a_change_between_a_subscription_and_its_answer_is_told_once() -> None:
+    watching = WatchList()
+    watching.add(ID)
+    watching.offer(a_view(2))
+    assert [view.rev for view in watching.take()] == [2]
+    watching.answer(a_view(2))
+    assert not watching.pending
+    watching.add(ID)
+    watching.answer(a_view(2))
+    assert [view.rev for view in watching.take()] == [2], "who subscribes again is told again"
 
 
 def test_what_is_not_watched_is_not_kept() -> None:

@@ -65,7 +65,7 @@ def test_asked_for_again_it_is_read_from_the_beginning() -> None:
 def test_ids_are_read_before_what_is_followed_goes_on() -> None:
     monitor = root()
     monitor.settle(monitor.asks({"subscribe": {"all": True}}), Followed(before=7))
-    assert monitor.asks({"subscribe": [ID]}).command == Read((ID,))
+    assert monitor.asks({"subscribe": [ID]}).command == Read((ID,), patient=True)
 
 
 def test_a_part_that_could_not_be_read_says_so_and_changes_are_told_all_the_same() -> None:

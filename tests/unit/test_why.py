@@ -58,6 +58,12 @@ def test_what_workers_have_to_do_with_it(workers: list[Worker], asked: list[Crit
     assert codes(pending(), replace(QUIET, workers=workers, asked=asked)) == found
 
 
+@pytest.mark.protocol("5.130")
+def test_what_workers_have_to_do_with_it_is_not_known_where_others_have_some() -> None:
+    assert codes(pending(), replace(QUIET, workers=[OTHER], elsewhere=True)) == []
+    assert codes(pending(), replace(QUIET, paused=True, elsewhere=True)) == ["paused"]
+
+
 @pytest.mark.protocol("5.104")
 def test_all_reasons_that_hold_are_told() -> None:
     later = replace(pending(), ready=0, due_at=NOW + 90_000, attempts=2)

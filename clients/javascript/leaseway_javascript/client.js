@@ -6,7 +6,7 @@
  */
 
 import { Door } from "./door.js";
-import { ConnectionLost, Forbidden, PostUnknown, UnknownItem } from "./errors.js";
+import { ConnectionLost, Forbidden, PostUnknown, SocketsBlocked, UnknownItem } from "./errors.js";
 import { Feed } from "./feed.js";
 import { FeedState } from "./feed-state.js";
 import { Following } from "./following.js";
@@ -93,6 +93,8 @@ export class Queue extends EventTarget {
   #feeds = new Set();
   /** Why nothing can be waited for any more. @type {Error | null} */
   #over = null;
+  /** Aborted when that is so. */
+  #ended = new AbortController();
   #behind;
 
   /**
@@ -132,8 +134,8 @@ export class Queue extends EventTarget {
   /**
    * Connects, and resolves when the connection stands.
    *
-   * Rejects with `Unauthorized`, `Forbidden`, `NoSuchQueue`, and `ConnectionLost` where none came about in time; where
-   * a proxy seems to block WebSockets, it says so, and how to go on.
+   * Rejects with `Unauthorized`, `Forbidden`, `NoSuchQueue`, and `ConnectionLost` where none came about in time. Where
+   * a proxy seems to block WebSockets, that is `SocketsBlocked`, which says how to go on.
    *
    * @param {{timeoutMs?: number}} [more]
    * @returns {Promise<void>}
@@ -146,7 +148,7 @@ export class Queue extends EventTarget {
       await new Promise((resolve, reject) => {
         const { signal } = heard;
         this.addEventListener("online", resolve, { signal });
-        this.addEventListener("refused", (event) => reject(/** @type {any} */ (event).error), { signal });
+        this.#ended.signal.addEventListener("abort", () => reject(this.#over), { signal });
         const timer = this.#outside.clock.setTimeout(() => resolve(undefined), timeoutMs);
         signal.addEventListener("abort", () => this.#outside.clock.clearTimeout(timer));
       });
@@ -289,11 +291,9 @@ export class Queue extends EventTarget {
   /** @param {number} timeoutMs */
   async #hindrance(timeoutMs) {
     const why = this.#link.trouble?.message ?? "no answer";
-    const reached = await this.#door.ask("GET", "").then(
-      () => true,
-      (error) => !(error instanceof ConnectionLost),
-    );
-    return new ConnectionLost(`no connection within ${timeoutMs} ms: ${reached ? BLOCKED : why}`);
+    const within = `no connection within ${timeoutMs} ms`;
+    const blocked = this.#link.dialled && (await this.#door.answers());
+    return blocked ? new SocketsBlocked(`${within}: ${BLOCKED}`) : new ConnectionLost(`${within}: ${why}`);
   }
 
   /** @param {import("./errors.js").LeasewayError} error */
@@ -305,6 +305,7 @@ export class Queue extends EventTarget {
   /** @param {Error} error */
   #end(error) {
     this.#over ??= error;
+    this.#ended.abort();
     this.#link.close();
     for (const feed of this.#feeds) feed.end(error);
     this.#following.end(error);

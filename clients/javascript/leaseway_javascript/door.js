@@ -14,7 +14,7 @@ import {
   Unauthorized,
   UnknownItem,
 } from "./errors.js";
-import { rejected } from "./protocol.js";
+import { encode, rejected } from "./protocol.js";
 
 /**
  * What lets us in; nothing where the queue is open to anyone.
@@ -37,6 +37,8 @@ import { rejected } from "./protocol.js";
 
 /** Milliseconds that an exchange of a token for a ticket may take. */
 const TICKET_WITHIN = 15_000;
+/** The same of a question whether there is anybody at all. */
+const ANSWER_WITHIN = 5_000;
 const QUEUE = /^(\/[!-.0-~]+)*\/[a-z0-9][a-z0-9_-]{0,62}\/?$/;
 
 export class Door {
@@ -119,13 +121,25 @@ export class Door {
    * @returns {Promise<any>}
    */
   async ask(method, path, more = {}) {
-    const pass = await this.#shown();
-    if (pass.ticket !== undefined) throw new Unauthorized("a ticket is for sockets, not for requests");
+    if (this.#credentials.ticket !== undefined) throw noTicket();
+    const pass = await unlessAborted(this.#shown(), more.signal);
+    if (pass.ticket !== undefined) throw noTicket();
     const { status, body } = await this.#request(method, path, more, pass.token);
     if (status === 401 && this.mayAskAgain(pass)) return this.ask(method, path, more);
     if (status >= 400) throw refusal(status, body, path);
     this.entered(pass);
     return body;
+  }
+
+  /** Whether a Leaseway server answers at this address, whoever asks. Throws nothing. @returns {Promise<boolean>} */
+  async answers() {
+    const more = { signal: AbortSignal.timeout(ANSWER_WITHIN) };
+    try {
+      const { status, body } = await this.#request("GET", "", more, undefined);
+      return status < 400 || !(refusal(status, body, "") instanceof ConnectionLost);
+    } catch {
+      return false;
+    }
   }
 
   /**
@@ -191,7 +205,7 @@ export class Door {
      * @type {RequestInit} A redirect is not followed: the token goes to the address that was given, and to no other.
      */
     const init = { method, headers, credentials: "omit", cache: "no-store", redirect: "error" };
-    if (body !== undefined) init.body = JSON.stringify(body);
+    if (body !== undefined) init.body = encode(body, Infinity); // How much is too much, the server says.
     if (signal) init.signal = signal;
     try {
       const response = await this.#fetch(this.#place(path) + search, init);
@@ -202,6 +216,28 @@ export class Door {
       throw new ConnectionLost(`cannot reach ${new URL(this.#http).origin}: ${/** @type {Error} */ (error).message}`);
     }
   }
+}
+
+function noTicket() {
+  return new Unauthorized("a ticket is for sockets, not for requests");
+}
+
+/**
+ * The promise, or the signal's reason as soon as it is aborted.
+ *
+ * @template T
+ * @param {Promise<T>} promise
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<T>}
+ */
+async function unlessAborted(promise, signal) {
+  const over = new AbortController();
+  const aborted = new Promise((_, reject) => {
+    const stop = () => reject(signal?.reason);
+    if (signal?.aborted) stop();
+    signal?.addEventListener("abort", stop, { signal: over.signal });
+  });
+  return Promise.race([promise, /** @type {Promise<never>} */ (aborted)]).finally(() => over.abort());
 }
 
 /** @param {() => Given | Promise<Given>} getToken */

@@ -3,7 +3,8 @@
  *
  *     LeasewayError
  *     ├── ConnectionLost           the server cannot be reached, or its answer did not come
- *     │   └── PostUnknown          a post may or may not have been made
+ *     │   ├── PostUnknown          a post may or may not have been made
+ *     │   └── SocketsBlocked       it answers over HTTP, and no WebSocket comes about
  *     ├── AccessRefused            a reconnect would not help
  *     │   ├── Unauthorized         no token, or a bad one       (close code 4401)
  *     │   ├── Forbidden            the token lacks this right   (4403)
@@ -42,6 +43,9 @@ export class ConnectionLost extends LeasewayError {}
 
 /** A post was said and its answer never came: the item may or may not be in the queue. */
 export class PostUnknown extends ConnectionLost {}
+
+/** The server answers over HTTP, and no WebSocket comes about: something in between seems to block them. */
+export class SocketsBlocked extends ConnectionLost {}
 
 /** The server will not have this connection, however often it is tried (PROTOCOL.md §2). */
 export class AccessRefused extends LeasewayError {}

@@ -44,6 +44,8 @@ export function reconnectDelay(failures, chance, urgent) {
 export class Link {
   /** Why there was no connection, the last time. @type {ConnectionLost | null} */
   trouble = null;
+  /** Whether the newest try of which that is known came as far as to open a socket. */
+  dialled = false;
   #door;
   #kind;
   #session;
@@ -123,9 +125,10 @@ export class Link {
   /** One socket; gives why it ended. @returns {Promise<Error>} */
   async #converse() {
     try {
-      const { url, pass } = await this.#door.way(this.#kind);
+      const { url, pass } = await this.#way();
       if (this.#closed) return new SocketClosed(1000, "closed here");
       this.#pass = pass;
+      this.dialled = true;
       this.#conversation = new Conversation(url, this.#session, this.#outside, {
         opened: () => this.#opened(),
         deliver: this.#hooks.deliver,
@@ -135,6 +138,15 @@ export class Link {
       return /** @type {Error} */ (error);
     } finally {
       this.#conversation = null;
+    }
+  }
+
+  async #way() {
+    try {
+      return await this.#door.way(this.#kind);
+    } catch (error) {
+      this.dialled = false;
+      throw error;
     }
   }
 

@@ -1,10 +1,10 @@
 /** What a session has to send and to tell, until somebody fetches it. The numbers of what it says. Pure. */
 
-import { encode, DEFAULT_MAX_BYTES } from "./protocol.js";
+import { encode } from "./protocol.js";
 
 export class Mailbox {
-  /** The largest message that the server reads, bytes. */
-  maxBytes = DEFAULT_MAX_BYTES;
+  /** The largest message that the server reads, bytes; until it said so nothing is too large. */
+  maxBytes = Infinity;
   /** @type {string[]} */
   outgoing = [];
   /** @type {any[]} */

@@ -28,6 +28,15 @@ export function releaseOf(delayMs) {
 
 /** What something that a handler threw means. Never throws. @param {unknown} thrown @returns {Outcome} */
 export function thrownOf(thrown) {
+  try {
+    return meaningOf(thrown);
+  } catch {
+    return failOf(fault("what the handler threw cannot be read"), true);
+  }
+}
+
+/** @param {any} thrown @returns {Outcome} */
+function meaningOf(thrown) {
   if (thrown instanceof Permanent) return failOf(fault(thrown.message, thrown.code, thrown.detail), false);
   if (thrown instanceof Release) {
     const { delayMs } = thrown;

@@ -21,11 +21,14 @@
  * @property {EventTarget | undefined} events  where `online`, `offline`, `pageshow` and `visibilitychange` are told
  */
 
-/** The machine's own. @type {Clock} */
+/** The machine's timers take no more milliseconds: what is longer would ring at once. */
+const LONGEST = 2 ** 31 - 1;
+
+/** The machine's own. What is due in infinity never is. @type {Clock} */
 export const CLOCK = {
   now: () => performance.now(),
   wall: () => Date.now(),
-  setTimeout: (action, ms) => setTimeout(action, ms),
+  setTimeout: (action, ms) => (ms === Infinity ? undefined : setTimeout(action, Math.min(ms, LONGEST))),
   clearTimeout: (timer) => clearTimeout(timer),
 };
 const WAKING = ["online", "offline", "pageshow", "visibilitychange"];

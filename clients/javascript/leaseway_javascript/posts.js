@@ -47,6 +47,11 @@ export class Posts {
     return post;
   }
 
+  /** All of them, by their numbers; none may be added meanwhile. @returns {Iterable<[number, string]>} */
+  *texts() {
+    for (const [ref, { text }] of this.#posts) yield [ref, text];
+  }
+
   /** What to send next, or null. What was handed out counts as sent. @returns {string | null} */
   nextMessage() {
     const [ref] = this.#unsent;

@@ -89,14 +89,29 @@ export function checkId(id) {
  * @returns {string}
  */
 export function encode(message, maxBytes = DEFAULT_MAX_BYTES) {
-  checkKept(message, LEVELS + AROUND, "");
-  const text = JSON.stringify(message);
+  const text = written(message);
   if (LONE_SURROGATE.test(text)) throw new Rejected("bad-json", [{ path: "", message: "half of a surrogate pair" }]);
-  const size = byteLength(text);
-  if (size > maxBytes) {
-    throw new Rejected("too-large", [{ path: "", message: `${size} bytes, ${maxBytes} are allowed` }]);
-  }
+  const error = tooLarge(text, maxBytes);
+  if (error) throw error;
   return text;
+}
+
+/** The refusal of a message that is larger than that, or null. @param {string} text @param {number} maxBytes */
+export function tooLarge(text, maxBytes) {
+  const size = byteLength(text);
+  if (size <= maxBytes) return null;
+  return new Rejected("too-large", [{ path: "", message: `${size} bytes, ${maxBytes} are allowed` }]);
+}
+
+/** Whatever hinders it, getters and `toJSON` of the program's own too, is a `Rejected`. @param {Message} message */
+function written(message) {
+  try {
+    checkKept(message, LEVELS + AROUND, "");
+    return JSON.stringify(message);
+  } catch (error) {
+    if (error instanceof Rejected) throw error;
+    refuse("", `cannot be written as JSON (${error instanceof Error ? error.message : typeof error})`);
+  }
 }
 
 /** The bytes of a text as UTF-8. @param {string} text @returns {number} */
@@ -112,11 +127,16 @@ export function byteLength(text) {
  * @param {string} path  a JSON Pointer to the value, for the report
  */
 export function checkKept(value, levels, path) {
+  checkPlain(typeof value?.toJSON === "function" ? value.toJSON("") : value, levels, path);
+}
+
+/** @param {any} value  what is written, after `toJSON` @param {number} levels @param {string} path */
+function checkPlain(value, levels, path) {
   const kind = typeof value;
   if (kind === "number") checkNumber(value, path);
   else if (kind === "bigint" || kind === "function" || kind === "symbol") refuse(path, `a ${kind} is no JSON`);
   else if (value === undefined) refuse(path, "undefined is no JSON");
-  else if (kind === "object" && value !== null && typeof value.toJSON !== "function") {
+  else if (kind === "object" && value !== null) {
     if (levels === 0) refuse(path, "nested too deeply, or within itself");
     checkMembers(value, levels - 1, path);
   }

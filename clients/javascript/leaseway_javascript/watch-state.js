@@ -7,7 +7,7 @@
 
 import { Mailbox } from "./mailbox.js";
 import { Posts } from "./posts.js";
-import { NOBODY, checkId, encode, ended, flatten, rejected } from "./protocol.js";
+import { NOBODY, checkId, encode, ended, flatten, rejected, tooLarge } from "./protocol.js";
 import { monitorHello } from "./telling.js";
 
 /** Milliseconds in which a live server tells the state of a subscribed item, or there is no such item. */
@@ -103,9 +103,20 @@ export class WatchState extends Mailbox {
   opened(hello, now) {
     this.online = true;
     this.maxBytes = hello.maxMessageBytes;
+    this.#refuseTooLarge();
     this.#subscribe([...this.#watched.values()], now);
     this.outgoing.push(...this.#cancels.values());
     if (this.#stats) this.#askStats();
+  }
+
+  /** Posts that were said before anybody knew how much is too much. */
+  #refuseTooLarge() {
+    for (const [ref, text] of this.#posts.texts()) {
+      const error = tooLarge(text, this.maxBytes);
+      if (!error) continue;
+      this.#posts.take(ref);
+      this.#tell({ type: "post-refused", ref, error });
+    }
   }
 
   /** What was posted without a key and not answered is unknown: it must not be posted again blindly. */

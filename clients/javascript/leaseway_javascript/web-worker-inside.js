@@ -4,38 +4,67 @@
  * Plumbing and nothing else. It answers a question whenever the handler lets it, which is how the outside sees a hang.
  */
 
-import { Permanent, Release } from "./errors.js";
+import { LeaseLost, Permanent, Release } from "./errors.js";
 import { Pending } from "./pending.js";
-import { buffersIn } from "./web-worker.js";
+import { TAG, buffersIn } from "./web-worker.js";
 
 /** @type {Pending<void>} */
 const answers = new Pending();
 let refs = 0;
+/** Which attempt runs. What an earlier one left behind may still want to tell. */
+let runs = 0;
 
-self.onmessage = ({ data }) => {
-  if ("run" in data) void run(data.run);
-  else if ("answered" in data) answered(data.answered);
+// A handler that sets `onmessage`, or posts messages of its own, does not meet ours.
+self.addEventListener("message", ({ data }) => {
+  const said = data?.[TAG];
+  if (!said) return;
+  if ("run" in said) void run(said.run);
+  else if ("answered" in said) answered(said.answered);
   else tell({ alive: true });
-};
+});
 
 /** @param {{module: string, item: any, facts: Record<string, any>}} said */
 async function run({ module, item, facts }) {
+  const own = ++runs;
+  const handler = await load(module);
+  if (!handler) return;
   try {
-    const loaded = await import(module);
-    const handler = loaded.handler ?? loaded.default;
-    if (typeof handler !== "function") throw new Permanent(`${module} exports no handler`);
+    const progress = (/** @type {any} */ value) => progressOf(own, value);
     tell({ ended: await handler(item, { ...facts, progress }) });
   } catch (thrown) {
-    tell({ thrown: told(thrown) });
+    tellThrown(thrown);
   }
 }
 
-/** @param {any} value @returns {Promise<void>} */
-function progress(value) {
+/** A module that could not be loaded never can be in this Web Worker: browsers remember. @param {string} module */
+async function load(module) {
+  try {
+    const loaded = await import(module);
+    const handler = loaded.handler ?? loaded.default;
+    if (typeof handler === "function") return handler;
+    tellThrown(new Permanent(`${module} exports no handler`));
+  } catch (thrown) {
+    tellThrown(thrown, true);
+  }
+  return null;
+}
+
+/** @param {number} own  the attempt that says so @param {any} value @returns {Promise<void>} */
+async function progressOf(own, value) {
+  if (own !== runs) throw new LeaseLost("this attempt has ended");
   const ref = ++refs;
   const answer = answers.wait(ref);
   tell({ progress: { ref, value } });
   return answer;
+}
+
+/** @param {any} thrown  its members may be such as cannot be told @param {boolean} [spent] */
+function tellThrown(thrown, spent = false) {
+  try {
+    tell({ thrown: told(thrown), spent });
+  } catch {
+    tell({ thrown: { name: "Error", message: "what the handler threw cannot be told" }, spent });
+  }
 }
 
 /** @param {{ref: number, error?: {name: string, message: string}}} said */
@@ -55,5 +84,5 @@ function told(thrown) {
 
 /** @param {any} message */
 function tell(message) {
-  self.postMessage(message, { transfer: buffersIn(message) });
+  self.postMessage({ [TAG]: message }, { transfer: buffersIn(message) });
 }

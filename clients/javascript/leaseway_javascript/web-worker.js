@@ -33,6 +33,8 @@ import { CLOCK } from "./outside.js";
 const FACTS = /** @type {const} */ (["id", "attempts", "checkpoint", "meta"]);
 /** A timer that is so late, milliseconds, says that the machine slept, and the Web Worker with it. */
 const LATE = 5_000;
+/** Around all that both sides say to each other: a handler, or a library in it, may post messages of its own. */
+export const TAG = "leaseway";
 
 /**
  * A handler that runs in a Web Worker: the module's export `handler`, or its default.
@@ -147,10 +149,11 @@ class Stay {
         this.#reject = reject;
         this.#listen();
         const facts = Object.fromEntries(FACTS.map((name) => [name, this.#job[name]]));
-        this.worker.postMessage({ run: { module, item, facts } }, buffersIn(item));
+        this.#tell({ run: { module, item, facts } }, buffersIn(item));
         this.#arm();
       });
     } finally {
+      this.worker.onmessage = null; // What the handler left behind has nothing to say any more.
       this.#clock.clearTimeout(this.#timer);
       this.#job.signal?.removeEventListener("abort", aborted);
     }
@@ -163,8 +166,15 @@ class Stay {
     this.#reject(error);
   }
 
+  /** @param {any} message @param {Transferable[]} [transfer] */
+  #tell(message, transfer = []) {
+    this.worker.postMessage({ [TAG]: message }, transfer);
+  }
+
   #listen() {
-    this.worker.onmessage = (event) => this.#hear(event.data);
+    this.worker.onmessage = (event) => {
+      if (event.data?.[TAG]) this.#hear(event.data[TAG]);
+    };
     this.worker.onmessageerror = () => this.fail(new HandlerCrashed("what the Web Worker said cannot be read"));
     this.worker.onerror = (event) => {
       event.preventDefault?.(); // It is told here; the page has nothing to do with it.
@@ -176,6 +186,7 @@ class Stay {
   #hear(said) {
     this.#arm();
     if ("ended" in said) this.#resolve(said.ended);
+    else if (said.spent) this.fail(revived(said.thrown));
     else if ("thrown" in said) this.#reject(revived(said.thrown));
     else if ("progress" in said) void this.#progress(said.progress);
   }
@@ -184,10 +195,10 @@ class Stay {
   async #progress({ ref, value }) {
     try {
       await this.#job.progress?.(value);
-      this.worker.postMessage({ answered: { ref } });
+      this.#tell({ answered: { ref } });
     } catch (error) {
       const { name, message } = /** @type {Error} */ (error);
-      this.worker.postMessage({ answered: { ref, error: { name, message } } });
+      this.#tell({ answered: { ref, error: { name, message } } });
     }
   }
 
@@ -210,7 +221,7 @@ class Stay {
       return;
     }
     this.#asked = true;
-    this.worker.postMessage({ ask: true });
+    this.#tell({ ask: true });
     this.#wait();
   }
 }

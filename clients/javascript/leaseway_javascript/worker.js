@@ -65,13 +65,16 @@ export class Attempt {
   /**
    * Posts a progress record; resolves when the server has stored it, over reconnects too.
    *
-   * Rejects with `Rejected` where the schema refuses it, and with `LeaseLost`.
+   * Rejects with `Rejected` where the schema refuses it, and with `LeaseLost`. Nobody has to wait for it: one that was
+   * not stored is then simply missing.
    *
    * @param {any} value
    * @returns {Promise<void>}
    */
   progress(value) {
-    return this.#progress(this.#lease, value);
+    const stored = this.#progress(this.#lease, value);
+    stored.catch(() => {}); // Unheard, it would end a process of Node, and with it all other attempts.
+    return stored;
   }
 }
 
@@ -140,7 +143,8 @@ export class Worker extends EventTarget {
   /** @type {(error?: Error) => void} */
   #over = () => {};
   #isOver = false;
-  #quiet = () => {};
+  /** Who waits until nothing runs and all is answered. @type {Set<() => void>} */
+  #waiting = new Set();
 
   /** @param {string | URL} url  as of `Queue` @param {WorkerOptions} options */
   constructor(url, options) {
@@ -266,12 +270,18 @@ export class Worker extends EventTarget {
   #untilQuiet(ms) {
     return new Promise((resolve) => {
       if (this.#isOver || this.#state.quiet) return resolve();
-      const timer = this.#outside.clock.setTimeout(resolve, ms);
-      this.#quiet = () => {
+      const over = () => {
         this.#outside.clock.clearTimeout(timer);
+        this.#waiting.delete(over);
         resolve();
       };
+      const timer = this.#outside.clock.setTimeout(over, ms);
+      this.#waiting.add(over);
     });
+  }
+
+  #quiet() {
+    for (const over of this.#waiting) over();
   }
 
   /** @param {import("./errors.js").LeasewayError} error */

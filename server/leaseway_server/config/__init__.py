@@ -5,7 +5,7 @@
 """
 
 from leaseway_server.config.changes import Changes, differences
-from leaseway_server.config.load import QUEUE_NAME_RULE, config_of, load_config, reload_config
+from leaseway_server.config.load import QUEUE_NAME_RULE, STORE_KEY, config_of, load_config, reload_config
 from leaseway_server.config.model import Config, QueueConfig, ServerConfig, is_loopback
 from leaseway_server.config.table import ConfigRefused, Fault
 from leaseway_server.core.limits import ServerLimits
@@ -14,6 +14,7 @@ from leaseway_server.core.queue import QUEUE_NAME
 __all__ = [
     "QUEUE_NAME",
     "QUEUE_NAME_RULE",
+    "STORE_KEY",
     "Changes",
     "Config",
     "ConfigRefused",

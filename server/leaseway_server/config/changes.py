@@ -9,6 +9,7 @@ from typing import Final
 
 from leaseway_server.config.model import Config, QueueConfig, ServerConfig, is_loopback
 from leaseway_server.core.access import RIGHTS
+from leaseway_server.store.place import PostgresUrl
 
 _FIXED: Final = ("resume_grace", "ping_interval", "ping_timeout", "max_message_bytes")
 """What holds as long as the server runs, beside `listen` and `store`."""
@@ -16,7 +17,7 @@ _FREE: Final = ("admins", "allowed_origins")
 _FREE_LIMITS: Final = ("subscriptions", "ids_per_message", "trusted_proxies")
 FIXED_OF_A_QUEUE: Final = frozenset({"match"})
 """What of a queue holds as long as the server runs."""
-RESTART_KEYS: Final = frozenset(f"server.{key}" for key in ("listen", "store", *_FIXED))
+RESTART_KEYS: Final = frozenset(f"server.{key}" for key in ("listen", "store", "listen_url", *_FIXED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def differences(old: Config, new: Config) -> Changes:
 
 
 def _merged(old: Config, new: Config, held: frozenset[str]) -> Config:
-    fixed = {name: getattr(old.server, name) for name in ("host", "port", "data", *_FIXED)}
+    fixed = {name: getattr(old.server, name) for name in ("host", "port", "store", *_FIXED)}
     server = replace(new.server, **fixed)
     queues = {
         name: running if name in held or name not in new.queues else _bounded(new.queues[name], running, server)
@@ -82,9 +83,11 @@ def _server_keys(server: ServerConfig) -> dict[str, object]:
     """The value of each key of `[server]`."""
     limits = {of.name: getattr(server.limits, of.name) for of in fields(server.limits)}
     limits |= {name: getattr(server, name) for name in _FREE_LIMITS}
+    listen_url = server.store.listen_url if isinstance(server.store, PostgresUrl) else ""
     return {
         "server.listen": (server.host, server.port),
-        "server.store": server.data,
+        "server.store": server.store,
+        "server.listen_url": listen_url,
         **{f"server.{name}": getattr(server, name) for name in (*_FIXED, *_FREE)},
         **{f"server.limits.{name}": value for name, value in limits.items()},
     }

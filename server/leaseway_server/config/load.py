@@ -23,7 +23,7 @@ from leaseway_server.config.schemas import SchemaFolder
 from leaseway_server.config.table import ConfigRefused, Fault, Findings, Table, unknown
 from leaseway_server.config.values import (
     address,
-    data_folder,
+    database_url,
     duration,
     durations,
     folder,
@@ -37,6 +37,7 @@ from leaseway_server.config.values import (
     span,
     span_or_off,
     spell,
+    store,
     users,
     whole,
 )
@@ -47,6 +48,7 @@ from leaseway_server.core.policy import Policy
 from leaseway_server.core.queue import QUEUE_NAME, Queue, Schemas
 from leaseway_server.core.retention import Keep
 from leaseway_server.log import LogFormat
+from leaseway_server.store.place import Place, PostgresUrl, SqliteFolder
 
 T = TypeVar("T")
 
@@ -54,8 +56,8 @@ DEFAULT_FILE: Final = Path("leaseway.toml")
 WITHOUT_A_FILE: Final = {"queues": {"demo": {"access": dict.fromkeys(RIGHTS, "open")}}}
 """One open queue: enough to try everything."""
 VARIABLES: Final = ("LEASEWAY_CONFIG", "LEASEWAY_LISTEN", "LEASEWAY_STORE")
+STORE_KEY: Final = "server.store"
 QUEUE_NAME_RULE: Final = "a queue's name has at most 63 of a-z, 0-9, - and _, and begins with a letter or digit"
-LATER_SERVER_KEYS: Final = frozenset({"listen_url"})
 MOST_TRIES: Final = 1_000
 MOST_BULK_ITEMS: Final = 10_000
 MESSAGE_BYTES: Final = (256 * 1024, 256 * 1024 * 1024)
@@ -181,7 +183,7 @@ class _Reading:
     def read(self) -> tuple[ServerConfig, dict[str, QueueConfig]]:
         table = self.root.table("server")
         server = self._server(table)
-        table.close(LATER_SERVER_KEYS)
+        table.close()
         queues = self._served(self._queues(server))
         self.root.close()
         if not self.outside.open_to_the_network and not is_loopback(server.host):
@@ -193,13 +195,12 @@ class _Reading:
     def _server(self, table: Table) -> ServerConfig:
         default = ServerConfig()
         host, port = self._overridden("listen", address, table.take("listen", address, (default.host, default.port)))
-        data = self.folder / table.take("store", data_folder, default.data)
         message_bytes = table.take("max_message_bytes", whole(*MESSAGE_BYTES), default.max_message_bytes)
         limits = table.table("limits")
         server = ServerConfig(
             host=host,
             port=port,
-            data=self._overridden("store", data_folder, data),
+            store=self._store(table, default.store),
             resume_grace=table.take("resume_grace", duration, default.resume_grace),
             ping_interval=table.take("ping_interval", span, default.ping_interval),
             ping_timeout=table.take("ping_timeout", span, default.ping_timeout),
@@ -214,6 +215,18 @@ class _Reading:
         )
         limits.close()
         return server
+
+    def _store(self, table: Table, default: Place) -> Place:
+        """Where the data is. A folder of the file is relative to its own; `listen_url` is for the file's own store."""
+        before = len(self.found.faults)
+        place = table.take("store", store, default)
+        listen_url = table.take("listen_url", database_url, "")
+        if isinstance(place, SqliteFolder):
+            if listen_url and len(self.found.faults) == before:
+                table.refuse("listen_url", "is for a store in PostgreSQL, and the store here is in SQLite; take it out")
+            place = SqliteFolder(self.folder / place.folder)
+        place = self._overridden("store", store, place)
+        return replace(place, listen_url=listen_url) if isinstance(place, PostgresUrl) else place
 
     def _origins(self, table: Table) -> frozenset[str]:
         none: frozenset[str] = frozenset()

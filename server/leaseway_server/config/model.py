@@ -13,8 +13,10 @@ from leaseway_server.core.access import Grants
 from leaseway_server.core.limits import ServerLimits
 from leaseway_server.core.queue import Limits, Queue
 from leaseway_server.log import LogFormat
+from leaseway_server.store.place import Place, SqliteFolder
 
 _LIMITS: Final = Limits()
+_FOLDER: Final = SqliteFolder(Path("leaseway-data"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class ServerConfig:
 
     host: str = "127.0.0.1"
     port: int = 8787
-    data: Path = Path("leaseway-data")
+    store: Place = _FOLDER
     resume_grace: int = 30_000
     ping_interval: int = 15_000
     ping_timeout: int = 10_000
@@ -56,11 +58,14 @@ class QueueConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
-    """What was said outside the file: the environment's variables that are ours, and the command line's options."""
+    """What was said outside the file: the environment's variables that are ours, and the command line's options.
 
-    environ: Mapping[str, str] = field(default_factory=dict)
+    The address of a database may hold a password.
+    """
+
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     listen: str | None = None
-    store: str | None = None
+    store: str | None = field(default=None, repr=False)
     queues: str | None = None
     allow_origins: tuple[str, ...] = ()
     log: LogFormat = "json"

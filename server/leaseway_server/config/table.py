@@ -16,7 +16,6 @@ from leaseway_server.core.errors import LeasewayError
 T = TypeVar("T")
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
-_NOT_YET: Final = "this version of Leaseway does not have this yet; take it out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +81,11 @@ class Table:
         """Tells a mistake at a key."""
         self._found.faults.append(Fault(self._file, self.key(name), message))
 
-    def close(self, later: Collection[str] = ()) -> None:
-        """Refuses each key that nobody took. Those of `later` are known, but not built yet."""
+    def close(self) -> None:
+        """Refuses each key that nobody took."""
         for name in self._values:
             if name not in self._known:
-                self.refuse(name, _NOT_YET if name in later else unknown(name, self._known, "key"))
+                self.refuse(name, unknown(name, self._known, "key"))
 
     def key(self, name: str) -> str:
         """The full name of a key, as TOML writes it."""

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 from leaseway_server.core.access import Grant
 from leaseway_server.core.match import MOST_MATCHES
 from leaseway_server.core.members import is_name
+from leaseway_server.store.place import Place, PostgresUrl, SqliteFolder
+from leaseway_server.store.postgres.address import URL
 
 T = TypeVar("T")
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -24,7 +26,9 @@ LONGEST: Final = 36_500 * UNITS["d"]
 LAST_PORT: Final = 65_535
 _DURATION: Final = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)")
 _HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_STORE: Final = re.compile(r"sqlite:(/?[^/\0][^\0]*)")
+_FOLDER: Final = re.compile(r"sqlite:(/?[^/\0][^\0]*)")
+_PASSWORD: Final = re.compile(r"(?<=://)[^\s\"]*@")
+"""Who one is to a database, in its address, which may stand at a wrong key."""
 _ORIGIN: Final = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://([a-z0-9_-][a-z0-9._-]*|\[[0-9a-f:.]+\])(:(?P<port>[1-9][0-9]{0,4}))?"
 )
@@ -40,7 +44,7 @@ class Wrong(ValueError):
 
 def expected(what: str, value: object) -> Wrong:
     """The complaint that something else was expected."""
-    shown = json.dumps(value, ensure_ascii=False, default=str)
+    shown = _PASSWORD.sub("…@", json.dumps(value, ensure_ascii=False, default=str))
     return Wrong(f"expected {what}, found {shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + '…'}")
 
 
@@ -198,14 +202,27 @@ def address(value: object) -> tuple[str, int]:
     return bare or host, int(port)
 
 
-def data_folder(value: object) -> Path:
+def store(value: object) -> Place:
     """Where the data is. What was found is not repeated: the address of a database may hold a password."""
     if isinstance(value, str) and re.match("postgres(ql)?:", value):
-        raise Wrong('PostgreSQL is not in this version of Leaseway; expected "sqlite:" and a folder')
-    found = _STORE.fullmatch(value) if isinstance(value, str) else None
+        return PostgresUrl(database_url(value))
+    found = _FOLDER.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        raise Wrong('expected "sqlite:" and a folder, such as "sqlite:leaseway-data" or "sqlite:/var/lib/leaseway"')
-    return Path(found[1])
+        raise Wrong(
+            'expected "sqlite:" and a folder, such as "sqlite:leaseway-data" or "sqlite:/var/lib/leaseway", '
+            'or the URL of a database, such as "postgresql://leaseway@db.example.com/leaseway"'
+        )
+    return SqliteFolder(Path(found[1]))
+
+
+def database_url(value: object) -> str:
+    """The URL of a database of PostgreSQL. It is not repeated either."""
+    if not isinstance(value, str) or not URL.fullmatch(value):
+        raise Wrong(
+            'expected the URL of a database, such as "postgresql://leaseway@db.example.com:5432/leaseway"; '
+            "in a password @ is written %40, / %2F, : %3A, ? %3F, # %23 and % %25"
+        )
+    return value
 
 
 def origins(value: object) -> frozenset[str]:

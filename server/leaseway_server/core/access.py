@@ -4,7 +4,7 @@ Pure. Where tokens are kept is the store's, how one travels is the web's; a secr
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from itertools import takewhile
@@ -21,6 +21,8 @@ RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
 ALL_RIGHTS: Final[frozenset[Right]] = frozenset(RIGHTS)
 NO_RIGHTS: Final[frozenset[Right]] = frozenset()
 
+PREFIX: Final = "lw_"
+"""Tokens and tickets begin so, that people and secret scanners know them at sight."""
 TICKET_LIFE: Final = 30_000
 """How long a ticket may be used, ms."""
 MOST_TICKETS: Final = 1_000
@@ -54,7 +56,8 @@ class Grants:
 class Token:
     """What is known of a token; its secret is not. `queues` and `rights` None are all; `expires_at` (ms) 0 is never.
 
-    A token that was revoked is not there any more.
+    A token that was revoked is not there any more. `used_at` is when it was last used as far as that was written, 0
+    for never; it makes no other token of it.
     """
 
     id: str
@@ -63,6 +66,7 @@ class Token:
     rights: frozenset[Right] | None
     created_at: int
     expires_at: int
+    used_at: int = field(default=0, compare=False)
 
     def expired(self, now: int) -> bool:
         """Whether its time is over."""
@@ -153,7 +157,7 @@ def may_cancel(posted_by: str, user: str, rights: Collection[str]) -> bool:
 class Tickets:
     """The tickets of one queue that were not used yet: each is good for one connection (PROTOCOL.md §2).
 
-    In memory only: they live for seconds, and a queue is served by one process.
+    In memory only: for where a queue is served by one process.
     """
 
     def __init__(self) -> None:
@@ -170,9 +174,9 @@ class Tickets:
         for hashed, _ in list(over):
             self._take(hashed)
         if not self._of_token.take(token.id):
-            raise LimitReached(f"{self._of_token.limit} tickets of this token wait to be used already")
+            raise too_many_tickets(self._of_token.limit)
         self._waiting[hash_token(secret)] = (token, now)
-        return _end(token, now)
+        return ticket_end(token, now)
 
     def redeem(self, secret: str, now: int) -> Token | None:
         """The token whose ticket this is, once; None afterwards, and where its time is over."""
@@ -180,7 +184,7 @@ class Tickets:
         if hashed not in self._waiting:
             return None
         token, issued = self._take(hashed)
-        return token if now < _end(token, issued) else None
+        return token if now < ticket_end(token, issued) else None
 
     def _take(self, hashed: str) -> tuple[Token, int]:
         token, issued = self._waiting.pop(hashed)
@@ -188,8 +192,13 @@ class Tickets:
         return token, issued
 
 
-def _end(token: Token, issued: int) -> int:
-    """When a ticket of the token ends."""
+def too_many_tickets(most: int) -> LimitReached:
+    """What a token is told that has so many tickets already."""
+    return LimitReached(f"{most} tickets of this token wait to be used already")
+
+
+def ticket_end(token: Token, issued: int) -> int:
+    """When a ticket of the token ends, ms since the epoch."""
     return min(issued + TICKET_LIFE, token.expires_at or issued + TICKET_LIFE)
 
 

@@ -111,12 +111,14 @@ class Drop:
 class Read:
     """The views of these items, and with `bodies` the items as posted, with `attempts` those that ended.
 
+    `patient`: who asks watches them, and waits as long as its socket lasts where they cannot be read at the moment.
     Outcome: `Found`.
     """
 
     ids: tuple[str, ...]
     bodies: bool = False
     attempts: bool = False
+    patient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class Pause:
 class ReadFollowed:
     """The views of what this poster has open, and of its ends that nobody fetched yet; of "" all that is open.
 
-    Newest first, those of row numbers below `before`. Outcome: `Followed`.
+    Newest first, those of row numbers below `before`. Who asks is patient, as in `Read`. Outcome: `Followed`.
     """
 
     poster: str

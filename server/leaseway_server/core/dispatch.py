@@ -155,6 +155,11 @@ class Dispatch:
         """The claims of one socket, oldest first, and how many items each still takes."""
         return [(ask, self._by_ask[ask].left) for ask in self.of_holder(holder)]
 
+    def withdraw(self, holder: int, ask: Ask | None) -> list[Answer]:
+        """The claims of a socket leave, or this one of them. Gives whom to tell."""
+        asks = self.of_holder(holder) if ask is None else [ask]
+        return [self.remove(each) for each in asks if each in self]
+
     def end(self, now: int) -> list[Answer]:
         """The claims whose time is over leave. Gives whom to tell."""
         ended = []
@@ -233,6 +238,19 @@ class Dispatch:
         if searched and self._owed:
             return []
         return [each.ask for each in self._brief.values() if each.lane.cursor == END or not searched]
+
+    def hear_of(self, ids: Iterable[str]) -> None:
+        """These became ready on another server, which did not hand them out."""
+        self.look_again()
+        if any(lane.claims and not lane.criteria.matches_everything for lane in self._lanes.values()):
+            self.owe(ids)
+        else:
+            self.look_from(START, self._idle.values())
+
+    def look_again(self) -> None:
+        """What takes anything has yet to look at all that the store has: it passed by what other servers had locked."""
+        if (lane := self._lanes.get(ANYTHING.shape)) is not None:
+            self.look_from(START, [lane])
 
     def look_anew(self) -> None:
         """All lanes have yet to look at all that the store has, those with the oldest claims first."""

@@ -15,6 +15,7 @@
     │   │   └── Misdirected  the request was sent to a name that is not this server's
     │   ├── NotFound        no such queue or item, as far as the caller may know
     │   └── Unavailable     the server cannot do it now; later it may
+    │       └── Deserted    its database is away for so long that clients had better find another server
     └── StoreError
         ├── StoreRefused    the store cannot be opened, and why
         ├── StoreFull       no space; the turn was rolled back, the next one may succeed
@@ -162,6 +163,12 @@ class Unavailable(Refused):
     status = 503
     close = 1011
     title = "Not available at the moment"
+
+
+class Deserted(Unavailable):
+    """The server cannot reach its database, and cannot say until when."""
+
+    close = 1013
 
 
 class StoreError(LeasewayError):

@@ -81,9 +81,13 @@ class LeaseEnd:
 
 @dataclass(frozen=True, slots=True)
 class GraceEnd:
-    """The sweep found a lease of `holder`, a socket from before the start, that nobody resumed in `resume_grace`."""
+    """The sweep found a lease of `holder`, a socket from before the start, that nobody resumed in `resume_grace`.
+
+    That is over at `until`, ms since the epoch.
+    """
 
     holder: int
+    until: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class FirstViews:
             return None
         self._reading = True
         if self._ids:
-            return Read(self._take_ids())
+            return Read(self._take_ids(), patient=True)
         return ReadFollowed(*next(iter(self._followed.items())))
 
     def answered(self, command: Command | None, outcome: Outcome) -> None:

@@ -60,8 +60,12 @@ def fails_past_budget(item: Item, event: Fail, now: int, policy: Policy) -> bool
     return event.retryable and item.failures + 1 >= item.max_attempts and _fail_counts(item, event, now, policy)
 
 
-def dropped(item: Item, event: SocketLost | GraceEnd, _now: int, _policy: Policy) -> bool:
+def dropped(item: Item, event: SocketLost, _now: int, _policy: Policy) -> bool:
     return item.holder == event.holder
+
+
+def grace_over(item: Item, event: GraceEnd, now: int, _policy: Policy) -> bool:
+    return item.holder == event.holder and now >= event.until
 
 
 def dropped_within_budget(item: Item, event: SocketLost, now: int, policy: Policy) -> bool:

@@ -98,15 +98,20 @@ def apply(item: Item, event: Event, now: int, policy: Policy) -> Item | Refusal:
 
 def loss(before: Item, after: Item) -> str:
     """Why the holder of `before` lost its lease other than by its own report; "" where it did not (PROTOCOL.md §4)."""
-    if before.status != "processing" or before.holder == after.holder:
+    return loss_since(before.holder, before.attempts, after) if before.status == "processing" else ""
+
+
+def loss_since(holder: int, attempts: int, after: Item) -> str:
+    """The same, where no more is known of the lease than its holder and its number."""
+    if holder == after.holder:
         return ""
     if after.status in ("cancelled", "expired"):
         return after.status
     if after.status == "finished":
         return "finished" if after.ending == "open" else ""  # The ending tells a result without a fence.
-    if after.attempts == before.attempts and after.status == "processing":
+    if after.attempts == attempts and after.status == "processing":
         return "resumed"
-    return "lapsed" if after.attempts > before.attempts or after.ending == "lost" else ""
+    return "lapsed" if after.attempts > attempts or after.ending == "lost" else ""
 
 
 # ── The table ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -141,7 +146,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition("the holder's socket drops, else", _PROCESSING, SocketLost, guards.dropped, effects.leave),
     Transition("the lease or progress_by is over", _PROCESSING, LeaseEnd, guards.lapsed_within_budget, effects.lose),
     Transition("the lease or progress_by is over, else", _PROCESSING, LeaseEnd, guards.lapsed, effects.poison),
-    Transition("not resumed within the grace", _PROCESSING, GraceEnd, guards.dropped, effects.part),
+    Transition("not resumed within the grace", _PROCESSING, GraceEnd, guards.grace_over, effects.part),
     Transition("resume by the same user and worker", OPEN, Resume, guards.resumable, effects.resume),
     Transition("cancel", OPEN, Cancel, guards.always, effects.cancel),
     Transition("the time to live is over", OPEN, Expire, guards.outlived, effects.expire),

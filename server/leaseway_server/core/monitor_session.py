@@ -298,7 +298,7 @@ class MonitorSession(Conversation):
                 self._say(exchange, cancel_ack(exchange.id or "", outcome))
             case Followed(items, now):
                 for item in items:  # Its own, or an administrator's: all of them are there for it.
-                    self.watching.answer(view_of(item, now))
+                    self.watching.answer(view_of(item, now), again=True)
             case _:
                 assert isinstance(outcome, Found)
                 assert isinstance(exchange.command, Read)

@@ -44,6 +44,8 @@ class WatchList:
         self.followed: set[str] = set()
         """Posters; with `ALL` everybody."""
         self._newest: dict[str, int] = {}
+        self._due: set[str] = set()
+        """Those of them that were named, and nothing was told of them since."""
         self._pending: dict[str, View] = {}
         self._asked: dict[str, None] = {}
         """Those of them that answer a message: no pace holds them back."""
@@ -70,12 +72,13 @@ class WatchList:
         return len(self._pending) > len(self._asked)
 
     def add(self, item_id: str) -> None:
-        """Watches the item, from the next view on that it is offered."""
+        """Watches the item, from the next view on that it is offered; what it is now is told once more."""
         self._newest.setdefault(item_id, 0)
+        self._due.add(item_id)
 
     def discard(self, item_id: str) -> None:
         """Stops watching it by its id; what was not told is not told any more, unless it is followed."""
-        self._newest.pop(item_id, None)
+        self.end(item_id)
         if item_id in self._pending:
             self._drop_unwanted(self._pending[item_id])
 
@@ -92,19 +95,23 @@ class WatchList:
     def end(self, item_id: str) -> None:
         """The item is gone. What was not told of it still is."""
         self._newest.pop(item_id, None)
+        self._due.discard(item_id)
 
     def offer(self, view: View) -> None:
         """A change of an item: told unless this or a newer one was offered before. The first of a named one answers."""
         known = self._known(view)
         if known is not None and view.rev > known:
-            if self._newest.get(view.id) == 0:
+            if view.id in self._due:
                 self._asked[view.id] = None
             self._hold(view)
 
-    def answer(self, view: View) -> None:
-        """A view that was asked for: told, or in its place the newer one that waits to be."""
+    def answer(self, view: View, *, again: bool = False) -> None:
+        """A view that was asked for: told, unless it or a newer one was told since, or a newer one waits to be.
+
+        `again`: it is told though it was told before, as one of a poster's: when those were asked for is not known.
+        """
         known = self._known(view)
-        if known is not None and view.rev >= known:
+        if known is not None and (view.rev > known or (view.rev == known and (again or view.id in self._due))):
             self._hold(view)
         if view.id in self._pending:
             self._asked[view.id] = None
@@ -145,6 +152,7 @@ class WatchList:
     def _hold(self, view: View) -> None:
         if view.id in self._newest:
             self._newest[view.id] = view.rev
+            self._due.discard(view.id)
         self._drop(view.id)
         self._pending[view.id] = view
         self.weight += len(view.encoded)

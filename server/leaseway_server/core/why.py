@@ -42,6 +42,7 @@ class Facts:
     `ahead`: ready items that are handed out before this one, counted up to `MOST_AHEAD`. `asked`: the criteria of the
     claims that wait, over sockets and HTTP. `names`: whether workers, users and criteria may be named. `lease_ends`:
     when the item's lease is taken away (0: not known); `orphaned`: the socket that held it is of before the start.
+    `elsewhere`: workers are connected to other servers, of which no more is known.
     """
 
     now: int
@@ -52,6 +53,7 @@ class Facts:
     names: bool = True
     lease_ends: int = 0
     orphaned: bool = False
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ def _waits(item: Item, value: Json, facts: Facts) -> Iterator[tuple[str, str]]:
     if facts.ahead:
         least = "at least " if facts.ahead >= MOST_AHEAD else ""
         yield "ahead", f"{least}{facts.ahead} ready items come first, by priority, due time or age"
-    yield from _workers(value, len(item.body), facts)
+    if not facts.elsewhere:
+        yield from _workers(value, len(item.body), facts)
 
 
 def _workers(value: Json, characters: int, facts: Facts) -> Iterator[tuple[str, str]]:

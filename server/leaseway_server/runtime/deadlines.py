@@ -5,6 +5,7 @@ store's index after a slice of them was swept: no timer an item, no sweeper with
 the epoch; 0 is never.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +57,12 @@ class Deadlines:
         self._prune_at = now
         self._looked_at = now
         self._patient_until = 0
+        self._ahead = 0
+        """So much (ms) the engine's clock is ahead of the store's, by which rows are over."""
+
+    def agree(self, looked_at: int, store_now: int) -> None:
+        """A turn that began at `looked_at` was told by the store that it was `store_now`, later on."""
+        self._ahead = max(0, looked_at - store_now)
 
     def stamp(self, item_id: str, rev: int, now: int) -> None:
         """A producer was told the item's end, by the view `rev`."""
@@ -66,35 +73,46 @@ class Deadlines:
     def look(self, now: int) -> None:
         """Where the process itself stood still, live sockets are asked before their leases are swept (§7.3)."""
         if now - self._looked_at > TICK_MS + LATE_MS:
-            self._patient_until = now + self._ping_timeout
+            self.be_patient(now)
         self._looked_at = now
+
+    def be_patient(self, now: int) -> None:
+        """Nobody could renew until now: no lease is swept before live sockets had the time to."""
+        self._patient_until = now + self._ping_timeout
 
     def next(self, blocked_until: int, ended: int) -> int:
         """When to look again. Before `blocked_until` only claims end; `ended`: how many items there are to prune."""
-        ends = [self._looked_at + TICK_MS, self._dispatch.next_end()]
-        if blocked_until:
-            ends.append(blocked_until)
-        else:
-            ends += [self.minima.due, self.minima.expiry, self._key_end]
+        ends = [self._looked_at + TICK_MS, blocked_until]
+        ends += [end + self._ahead for end in self._row_ends(blocked=blocked_until > 0) if end]
+        if not blocked_until:
             ends.append(self._prune_at if ended else 0)
-            ends.append(max(self._leases.next_end(), self._patient_until) if len(self._leases) else 0)
         return min(end for end in ends if end)
+
+    def _row_ends(self, *, blocked: bool) -> Iterator[int]:
+        """The ends by the store's clock: of claims, and unless `blocked` of what is in rows; 0 is none."""
+        yield self._dispatch.next_end()
+        if not blocked:
+            yield self.minima.due
+            yield self.minima.expiry
+            yield self._key_end
+            yield max(self._leases.next_end(), self._patient_until) if len(self._leases) else 0
 
     def over(self, now: int, ended: int, *, synced: bool) -> Sweeps:
         """What is over. `ended` as in `next`; `synced`: stamps are noted, though they might wait a little longer."""
+        rows_now = now - self._ahead
         return Sweeps(
-            claims=self._claims_over(now),
-            leases=self._leases.over(now, SLICE) if now >= self._patient_until else (),
-            due=0 < self.minima.due <= now,
-            expiry=0 < self.minima.expiry <= now,
-            keys=0 < self._key_end <= now,
+            claims=self._claims_over(rows_now),
+            leases=self._leases.over(rows_now, SLICE) if now >= self._patient_until else (),
+            due=0 < self.minima.due <= rows_now,
+            expiry=0 < self.minima.expiry <= rows_now,
+            keys=0 < self._key_end <= rows_now,
             told=tuple(self.stamps.items()) if synced or now >= self._stamps_due else (),
             prune=self._prune_at <= now and ended > 0,
         )
 
     def over_while_blocked(self, now: int) -> Sweeps:
         """What is over of that which needs no writing."""
-        return Sweeps(claims=self._claims_over(now))
+        return Sweeps(claims=self._claims_over(now - self._ahead))
 
     @property
     def _key_end(self) -> int:

@@ -18,6 +18,10 @@ class Watcher(Protocol):
         """A watched item is gone: nothing more is offered of it."""
         ...
 
+    def lose_track(self) -> None:
+        """What was changed may have been missed: it had better begin to watch anew."""
+        ...
+
 
 class Hub:
     """Who watches which items of one queue, by their ids or by their poster."""
@@ -56,6 +60,15 @@ class Hub:
         for item_id in ids:
             for watcher in self._watchers.pop(item_id, ()):
                 watcher.end(item_id)
+
+    def wanted(self, ids: Iterable[str]) -> list[str]:
+        """Those of them that somebody may watch: all, where anybody follows."""
+        return list(ids) if self._followers else [item_id for item_id in ids if item_id in self._watchers]
+
+    def lose_track(self) -> None:
+        """What changed is not known any more: all watchers had better begin anew."""
+        for watcher in {each for one in (self._watchers, self._followers) for some in one.values() for each in some}:
+            watcher.lose_track()
 
     def _watchers_of(self, item: Item) -> Collection[Watcher]:
         """Each of them once, in whatever way it watches."""

@@ -1,6 +1,8 @@
 """The leases that are committed, in memory: who holds what, and when the next one ends.
 
-Read at the start and kept by each commit, instead of an index of their ends that every renewal would write.
+Read at the start and kept by each commit, instead of an index of their ends that every renewal would write. What
+sockets of other servers hold is theirs to look after. Where there are others, a row may have changed without this
+memory: the row is the truth, and whoever finds it other than remembered says so here.
 """
 
 import heapq
@@ -11,31 +13,11 @@ from typing import Final
 
 from leaseway_server.core.events import GraceEnd, LeaseEnd
 from leaseway_server.core.guards import progress_deadline
-from leaseway_server.core.model import HTTP, Item
+from leaseway_server.core.model import Item
 from leaseway_server.core.policy import Policy
+from leaseway_server.runtime.epochs import Epochs
 
 SPARE_ENDS: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """When this server began, and until when the workers of the one before may resume. Times in ms since the epoch."""
-
-    epoch: int
-    at: int
-    grace_until: int
-
-    def holder(self, number: int) -> int:
-        """The number of this start's socket `number`."""
-        return self.epoch << 32 | number
-
-    def orphaned(self, holder: int) -> bool:
-        """Whether this is a socket from before the start."""
-        return holder > HTTP and holder >> 32 != self.epoch
-
-    def progress_from(self, item: Item) -> int:
-        """An attempt from before the start has its clock of `progress_by` begin again at the end of the grace (§1)."""
-        return self.grace_until if item.started_at < self.at else 0
 
 
 @dataclass(slots=True)
@@ -55,11 +37,11 @@ class Lease:
 
 
 class Leases:
-    """All leases of one queue."""
+    """All leases of one queue, but for those of other servers' sockets."""
 
-    def __init__(self, policy: Policy, start: Start) -> None:
+    def __init__(self, policy: Policy, epochs: Epochs) -> None:
         self._policy = policy
-        self._start = start
+        self._epochs = epochs
         self._leases: dict[str, Lease] = {}
         self._by_holder: dict[int, set[str]] = {}
         self._ends: list[tuple[int, str]] = []
@@ -79,27 +61,60 @@ class Leases:
         """What a socket holds, by id; at most so many."""
         return [(item_id, self._leases[item_id]) for item_id in self.of_holder(holder, most)]
 
+    def get(self, item_id: str) -> Lease | None:
+        """An item's lease, where it is known here."""
+        return self._leases.get(item_id)
+
+    def among(self, ids: Iterable[str]) -> list[str]:
+        """Those of these items whose lease is known here."""
+        return [item_id for item_id in ids if item_id in self._leases]
+
     def end_of(self, item_id: str) -> tuple[int, bool]:
-        """When an item's lease is taken away where nothing is done for it (0: it is not leased), and whether it is of a
-        socket from before the start."""
+        """When an item's lease is taken away where nothing is done for it (0: it is not leased here), and whether it is
+        of a socket whose server is gone."""
         lease = self._leases.get(item_id)
-        return (lease.ends, self._start.orphaned(lease.holder)) if lease else (0, False)
+        return (lease.ends, self._epochs.orphaned(lease.holder)) if lease else (0, False)
 
     def update(self, items: Iterable[Item]) -> None:
         """Takes in what was committed."""
+        elsewhere = self._epochs.elsewhere
         for item in items:
             lease = self._leases.get(item.id)
-            if item.status == "processing":
+            if item.status == "processing" and not elsewhere(item.holder):
                 self._put(item, lease)
             elif lease is not None:
-                del self._leases[item.id]
-                self._let_go(item.id, lease.holder)
+                self._forget(item.id, lease)
+
+    def correct(self, item_id: str, item: Item | None) -> None:
+        """The row was looked at, and stands so; None: it is gone."""
+        lease = self._leases.get(item_id)
+        if item is not None:
+            self.update((item,))
+        elif lease is not None:
+            self._forget(item_id, lease)
+
+    def restore(self, items: Iterable[Item]) -> dict[str, Lease]:
+        """Takes in all that is leased by now, in place of what was known. Gives the leases that are no more."""
+        rows = {item.id: item for item in items}
+        ended = {item_id: lease for item_id, lease in self._leases.items() if not _stands(lease, rows.get(item_id))}
+        for item_id, lease in ended.items():
+            self._forget(item_id, lease)
+        self.update(rows.values())
+        return ended
 
     def reconfigure(self, policy: Policy) -> None:
         """From now on the policy is another; `progress_by` of the leases that are there too."""
         self._policy = policy
         for item_id, lease in self._leases.items():
             self._set_end(item_id, lease)
+
+    def regroup(self) -> None:
+        """Servers went or came back: who of them is back looks after what is held there."""
+        for item_id, lease in list(self._leases.items()):
+            if self._epochs.elsewhere(lease.holder):
+                self._forget(item_id, lease)
+            else:
+                self._set_end(item_id, lease)
 
     def next_end(self) -> int:
         """When the first lease is to be looked at, ms since the epoch; 0 where there is none."""
@@ -124,9 +139,9 @@ class Leases:
 
     def sweep_event(self, item: Item) -> LeaseEnd | GraceEnd:
         """What the sweep asks of the item."""
-        if self._start.orphaned(item.holder):
-            return GraceEnd(item.holder)
-        return LeaseEnd(self._start.progress_from(item))
+        if self._epochs.orphaned(item.holder):
+            return GraceEnd(item.holder, self._grace_until(item.holder, item.lease_until))
+        return LeaseEnd(self._epochs.progress_from(item))
 
     def _put(self, item: Item, lease: Lease | None) -> None:
         if lease is None:
@@ -137,7 +152,7 @@ class Leases:
             self._by_holder.setdefault(item.holder, set()).add(item.id)
             lease.holder = item.holder
         lease.attempts, lease.since, lease.until = item.attempts, item.started_at, item.lease_until
-        lease.progress_at = max(item.progress_at, self._start.progress_from(item))
+        lease.progress_at = max(item.progress_at, self._epochs.progress_from(item))
         self._set_end(item.id, lease)
 
     def _set_end(self, item_id: str, lease: Lease) -> None:
@@ -147,10 +162,13 @@ class Leases:
             self._queue(item_id, lease)
 
     def _ends_at(self, lease: Lease) -> int:
-        if self._start.orphaned(lease.holder):
-            return self._start.grace_until
+        if self._epochs.orphaned(lease.holder):
+            return self._grace_until(lease.holder, lease.until)
         silent = progress_deadline(lease.progress_at, self._policy)
         return min(lease.until, silent) if silent else lease.until
+
+    def _grace_until(self, holder: int, lease_until: int) -> int:
+        return self._epochs.grace_until(holder, lease_until - self._policy.lease)
 
     def _queue(self, item_id: str, lease: Lease) -> None:
         lease.queued = lease.ends
@@ -159,8 +177,17 @@ class Leases:
             self._ends = [(lease.queued, item_id) for item_id, lease in self._leases.items()]
             heapq.heapify(self._ends)
 
+    def _forget(self, item_id: str, lease: Lease) -> None:
+        del self._leases[item_id]
+        self._let_go(item_id, lease.holder)
+
     def _let_go(self, item_id: str, holder: int) -> None:
         held = self._by_holder[holder]
         held.discard(item_id)
         if not held:
             del self._by_holder[holder]
+
+
+def _stands(lease: Lease, item: Item | None) -> bool:
+    """Whether the row is leased as it is known."""
+    return item is not None and (item.holder, item.attempts) == (lease.holder, lease.attempts)

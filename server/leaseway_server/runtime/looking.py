@@ -1,11 +1,12 @@
 """What can be seen of a queue's engine from outside its turns: lists, who waits, who holds what. Changes nothing."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.dispatch import Dispatch
-from leaseway_server.core.errors import StoreLost, Unavailable
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost, Unavailable
 from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.match import Match
 from leaseway_server.core.model import Position
@@ -13,6 +14,7 @@ from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.leases import Leases
 from leaseway_server.store.base import Store
 
+Found = TypeVar("Found")
 _log = logging.getLogger(__name__)
 
 
@@ -31,16 +33,17 @@ class Looking:
     async def page(self, wanted: Filter, cursor: str, limit: int, *, results: bool = True) -> tuple[Page | None, int]:
         """A page of a list, and its time, ms since the epoch; see `Store.page`. Raises `Unavailable`."""
         now = self._clock.now()
-        try:
-            return await self._store.page(wanted, cursor, limit, now, results=results), now
-        except StoreLost as lost:
-            self._on_lost(lost)
-            raise Unavailable("the store cannot be read") from lost
+        return await self._looked(self._store.page(wanted, cursor, limit, now, results=results)), now
 
     async def ahead(self, position: Position, most: int) -> int:
         """How many ready items are handed out before one at this position; see `Store.ahead`. Raises `Unavailable`."""
+        return await self._looked(self._store.ahead(position, most))
+
+    async def _looked(self, looking: Awaitable[Found]) -> Found:
         try:
-            return await self._store.ahead(position, most)
+            return await looking
+        except (StoreAway, StoreBusy, StoreFull) as fault:
+            raise Unavailable("the server cannot reach its database at the moment") from fault
         except StoreLost as lost:
             self._on_lost(lost)
             raise Unavailable("the store cannot be read") from lost

@@ -30,6 +30,7 @@ class Rows:
         self._before: dict[str, Item] = {}
         self._items: dict[str, Item] = {}
         self._removed: list[Item] = []
+        self._looked_at: dict[str, Item] = {}
         self._attempts: dict[tuple[int, int], Attempt | None] = {}
 
     async def load(self, ids: Collection[str]) -> None:
@@ -44,6 +45,16 @@ class Rows:
         for item in found:
             self.found(item)
         self.now = await self._turn.time()
+
+    async def look(self, ids: Iterable[str]) -> None:
+        """Reads rows that the turn has nothing else to do with, and locks none: see `shown`."""
+        unknown = [item_id for item_id in ids if item_id not in self._items]
+        if unknown:
+            self._looked_at = await self._turn.look(unknown)
+
+    def shown(self, item_id: str) -> Item | None:
+        """The item as it is by now, or as it was looked at; None where there is none."""
+        return self.get(item_id) or self._looked_at.get(item_id)
 
     def __contains__(self, item_id: str) -> bool:
         return item_id in self._items and item_id not in self.deleted

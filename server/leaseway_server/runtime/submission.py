@@ -17,6 +17,7 @@ from leaseway_server.core.commands import (
     Read,
     ReadFollowed,
     ResumeLeases,
+    Withdraw,
 )
 from leaseway_server.core.events import Progress, Renew, Result
 from leaseway_server.runtime.followed import PAGE
@@ -59,6 +60,12 @@ class Submission:
     def must_be_done(self) -> bool:
         """Whether nobody would say it again: a lost socket."""
         return isinstance(self.command, Drop)
+
+    @property
+    def patient(self) -> bool:
+        """Whether it waits until the store is there: somebody watches, or claims may have nobody behind them."""
+        watches = isinstance(self.command, Read) and self.command.patient
+        return watches or isinstance(self.command, ReadFollowed | Withdraw)
 
 
 def nobody(_outcome: Outcome) -> None:

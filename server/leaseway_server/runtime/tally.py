@@ -1,9 +1,10 @@
 """How many items there are of each status, and what happened in each minute: kept by each commit, never counted.
 
-The counts are the store's too, changed in the same transaction. The minutes are in memory only: a start begins anew.
+The counts are the store's too, changed in the same transaction. The minutes are in memory only: a start begins anew,
+unless other servers share the store, which tell each other theirs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, get_args
 
@@ -41,6 +42,16 @@ class Minute:
     dead: int = 0
     requeued: int = 0
 
+    def plus(self, other: "Minute | None") -> "Minute":
+        """The figures of both."""
+        if other is None:
+            return self
+        return Minute(self.at, *(mine + theirs for mine, theirs in zip(self.figures(), other.figures(), strict=True)))
+
+    def figures(self) -> tuple[int, ...]:
+        """The numbers, in the order in which they stand above."""
+        return (self.posted, self.claimed, self.finished, self.failed, self.dead, self.requeued)
+
     def add(self, changes: Changes) -> None:
         """What one turn did."""
         for before, after in changes:
@@ -68,14 +79,21 @@ class Tally:
     """The counts and the minutes of one queue."""
 
     def __init__(self, counts: Mapping[Status, int]) -> None:
-        self.counts: dict[Status, int] = dict.fromkeys(STATUSES, 0) | dict(counts)
+        self.counts: dict[Status, int] = {}
         """How many items are committed, by status; all statuses are there."""
+        self.recount(counts)
         self._minutes = [Minute(0) for _ in range(MINUTES)]
+        self._elsewhere: dict[int, Minute] = {}
+        """What other servers told, by when the minute began."""
 
     @property
     def ended(self) -> int:
         """How many items have ended and are still there."""
         return sum(number for status, number in self.counts.items() if status not in OPEN)
+
+    def recount(self, counts: Mapping[Status, int]) -> None:
+        """The store has so many by now."""
+        self.counts = dict.fromkeys(STATUSES, 0) | dict(counts)
 
     def take(self, more: Mapping[Status, int], changes: Changes, now: int) -> None:
         """A turn was committed: `more` is what `count_changes` said of it, `now` its time."""
@@ -87,13 +105,28 @@ class Tally:
         """The last hour, a minute each, oldest first; the last one is not over yet. Empty ones are there too."""
         newest = now - now % MINUTE_MS
         times = range(newest - (MINUTES - 1) * MINUTE_MS, newest + 1, MINUTE_MS)
-        return [kept if (kept := self._slot(at)).at == at else Minute(at) for at in times]
+        return [self._all(at) for at in times]
 
     def figures(self, now: int) -> dict[str, object]:
         """What a `stats` message says of them (PROTOCOL.md §3): the counts, and the newest minute."""
         at = now - now % MINUTE_MS
-        newest = kept if (kept := self._slot(at)).at == at else Minute(at)
-        return {"counts": self.counts, "rates": asdict(newest)}
+        return {"counts": self.counts, "rates": asdict(self._all(at))}
+
+    def own(self, now: int) -> list[Minute]:
+        """What happened here in the newest minute and in the one before."""
+        at = now - now % MINUTE_MS
+        return [self._own(at - MINUTE_MS), self._own(at)]
+
+    def hear(self, minutes: Mapping[int, Sequence[int]], now: int) -> None:
+        """Other servers did so much in these minutes, in place of what they told before."""
+        self._elsewhere |= {at: Minute(at, *figures) for at, figures in minutes.items()}
+        self._elsewhere = {at: each for at, each in self._elsewhere.items() if at > now - MINUTES * MINUTE_MS}
+
+    def _all(self, at: int) -> Minute:
+        return self._own(at).plus(self._elsewhere.get(at))
+
+    def _own(self, at: int) -> Minute:
+        return kept if (kept := self._slot(at)).at == at else Minute(at)
 
     def _slot(self, at: int) -> Minute:
         return self._minutes[at // MINUTE_MS % MINUTES]

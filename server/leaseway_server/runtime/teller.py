@@ -1,18 +1,21 @@
 """What is told once a turn is committed: answers, losses, and what changed to those who watch. Nothing before that."""
 
 import logging
-from collections.abc import Callable
-from typing import TypeAlias, TypeVarTuple
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, TypeAlias, TypeVarTuple
 
-from leaseway_server.core.lifecycle import loss
-from leaseway_server.core.model import Changes
+from leaseway_server.core.lifecycle import loss, loss_since
+from leaseway_server.core.model import Changes, Item
 from leaseway_server.runtime.hub import Hub
+from leaseway_server.runtime.leases import Lease
 from leaseway_server.runtime.rows import Rows
 from leaseway_server.runtime.turn import TurnWork
 
 OnLoss: TypeAlias = Callable[[str, str], None]
 """Told the id of an item that its socket lost, and the reason."""
 Told = TypeVarTuple("Told")
+GONE: Final = "lapsed"
+"""What its holder is told of an item that ended and was removed meanwhile; as what it ended is not known any more."""
 _log = logging.getLogger(__name__)
 
 
@@ -55,6 +58,21 @@ class Teller:
                 continue
             if (reason := loss(before, after)) and not rows.given_back(before):
                 self.tell(self._on_loss[before.holder], after.id, reason)
+
+    def show(self, items: Collection[Item], gone: Iterable[str], now: int) -> None:
+        """Other servers changed these, and removed those: who watches is told."""
+        self.tell(self._hub.publish, items, now)
+        self.tell(self._hub.end, gone)
+
+    def hears(self, holder: int) -> bool:
+        """Whether this socket is told of losses."""
+        return holder in self._on_loss
+
+    def tell_of_loss(self, item_id: str, lease: Lease, item: Item | None) -> None:
+        """A lease ended without a turn of this server; the item stands so by now, or is gone (None)."""
+        reason = loss_since(lease.holder, lease.attempts, item) if item is not None else GONE
+        if reason and lease.holder in self._on_loss:
+            self.tell(self._on_loss[lease.holder], item_id, reason)
 
     def tell(self, who: Callable[[*Told], None], *what: *Told) -> None:
         """Calls `who`; whatever comes of it is told in the log."""

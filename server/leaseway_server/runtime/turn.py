@@ -38,10 +38,11 @@ from leaseway_server.core.errors import Conflict, Refused
 from leaseway_server.core.events import Due, Event, Expire, Resume, Retry, SocketLost
 from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.queue import Queue
+from leaseway_server.runtime.epochs import Epochs
 from leaseway_server.runtime.followed import FollowedPages
 from leaseway_server.runtime.hand_out import HandOut
 from leaseway_server.runtime.keys import Keys
-from leaseway_server.runtime.leases import Leases, Start
+from leaseway_server.runtime.leases import Leases
 from leaseway_server.runtime.posts import Posts, news_of
 from leaseway_server.runtime.retention import prune
 from leaseway_server.runtime.rows import Rows
@@ -52,6 +53,8 @@ READ_CHARACTERS: Final = 8 * 1024 * 1024
 READ_AT_ONCE: Final = 1024 * 1024
 """Views are read up to about so many characters a turn, and a command; the rest is left for the next. What one command
 reads is in memory until its client took it."""
+READ_TOGETHER: Final = 16
+"""So many items' bodies and results are asked for at once, at most: each question is a way to the database and back."""
 SLICE: Final = 500
 """So many rows are swept in one turn; the next turn goes on."""
 DROPPED: Final = 250
@@ -85,7 +88,15 @@ class TurnWork:
     """The work of one turn, over an open transaction."""
 
     def __init__(
-        self, turn: Turn, queue: Queue, dispatch: Dispatch, leases: Leases, start: Start, pending: int, *, paused: bool
+        self,
+        turn: Turn,
+        queue: Queue,
+        dispatch: Dispatch,
+        leases: Leases,
+        epochs: Epochs,
+        pending: int,
+        *,
+        paused: bool,
     ) -> None:
         self.outcomes: list[tuple[Answer, Outcome]] = []
         self.rows = Rows(turn, queue.policy)
@@ -95,6 +106,8 @@ class TurnWork:
         """Whether items were pruned, and there may be more of them."""
         self.unfinished: list[Submission] = []
         """What was more than one turn does, of lost sockets and of deletes: to be said again."""
+        self.presumed: set[str] = set()
+        """Ids of what was taken to be leased: what of it is not is news to who remembers leases."""
         self._was_paused = paused
         self._turn = turn
         self._queue = queue
@@ -103,10 +116,11 @@ class TurnWork:
         self._dispatch = dispatch
         self._hand_out = HandOut(turn, self.rows, dispatch, self.outcomes, queue.match)
         self._leases = leases
-        self._start = start
+        self._epochs = epochs
         self._resumed: dict[int, list[str]] = {}
         self._dropped: dict[int, list[str]] = {}
         self._reads: list[tuple[Read, Found]] = []
+        self._read_ids: set[str] = set()
         self._followed = FollowedPages(turn, self.rows)
         self._waits_since: list[WaitsSince] = []
 
@@ -116,12 +130,15 @@ class TurnWork:
         """Does all of it but the commit. An exception leaves nothing done, once the transaction is rolled back."""
         owed = self._dispatch.take_owed() if dispatching and not self.paused else []
         await self._load(submissions, sweeps, owed)
+        self._hear_of_pause()
         for submission in submissions:
             self._do(submission)
         await self._sweep(sweeps)
         if dispatching and not self.paused:
             await self._hand_out.run(owed)
-        elif self.paused or not claims_open:  # Claims that do not wait must not hold up what was said behind them.
+        else:
+            self._dispatch.owe(owed)
+        if self.paused or not claims_open:  # Claims that do not wait must not hold up what was said behind them.
             for ask in self._dispatch.unanswered(searched=False):
                 self._hand_out.end(ask)
         await self.rows.save_attempts()
@@ -137,6 +154,7 @@ class TurnWork:
 
     async def _load(self, submissions: Sequence[Submission], sweeps: Sweeps, owed: Sequence[str]) -> None:
         named: set[str] = {*sweeps.leases, *owed}
+        self.presumed.update(sweeps.leases)
         posts: list[NewItem] = []
         retried: list[str] = []  # Whether another item holds their key has to be known.
         for submission in submissions:
@@ -151,7 +169,7 @@ class TurnWork:
                 case Post() | PostAll():
                     posts.extend(news_of(command))
                 case Read():
-                    named.update(command.ids)
+                    self._read_ids.update(command.ids)
                 case ResumeLeases():
                     named.update(item_id for item_id, _ in command.leases)
                 case Drop():
@@ -166,7 +184,17 @@ class TurnWork:
         """What this turn requeues of a lost socket's items."""
         room = DROPPED - sum(map(len, self._dropped.values()))
         self._dropped[holder] = self._leases.of_holder(holder, room)
+        self.presumed.update(self._dropped[holder])
         return self._dropped[holder]
+
+    def _hear_of_pause(self) -> None:
+        """Another server may have paused the queue, or ended the pause."""
+        paused = self._turn.paused
+        if paused is None or paused == self.paused:
+            return
+        if not paused:
+            self._dispatch.look_anew()
+        self.paused = self._was_paused = paused
 
     # ── 2. Apply ──
 
@@ -195,7 +223,7 @@ class TurnWork:
             case ResumeLeases():
                 return Resumed(tuple(self._resume(command, *lease) for lease in command.leases))
             case Withdraw():
-                self._withdraw(command)
+                self.outcomes += [(each, Empty()) for each in self._dispatch.withdraw(command.holder, command.ask)]
                 return Done()
             case Drop():
                 return self._drop(command.holder, submission)
@@ -248,17 +276,12 @@ class TurnWork:
 
     def _resume(self, command: ResumeLeases, item_id: str, fence: int) -> Changed:
         item = self.rows.get(item_id)
-        progress_from = self._start.progress_from(item) if item else 0
+        progress_from = self._epochs.progress_from(item) if item else 0
         event = Resume(command.holder, command.user, command.worker, fence, progress_from)
         changed = self.rows.change(item_id, event)
         if changed.accepted:
             self._resumed.setdefault(command.holder, []).append(item_id)
         return changed
-
-    def _withdraw(self, command: Withdraw) -> None:
-        for ask in self._dispatch.of_holder(command.holder) if command.ask is None else [command.ask]:
-            if ask in self._dispatch:
-                self._hand_out.end(ask)
 
     def _drop(self, holder: int, submission: Submission) -> Done | None:
         for ask in self._dispatch.of_holder(holder):
@@ -289,7 +312,7 @@ class TurnWork:
         if sweeps.expiry:
             self._sweep_rows(await self._turn.outlived(self.rows.now, SLICE), Expire())
         if sweeps.prune:
-            self.pruned = await prune(self._turn, self.rows, self._queue.keep)
+            self.pruned = await prune(self._turn, self.rows, self._queue.keep, self._read_ids)
         if sweeps.keys:
             await self._keys.sweep(SLICE)
         for answer in self._dispatch.end(self.rows.now):
@@ -304,26 +327,36 @@ class TurnWork:
 
     async def _read(self) -> None:
         budget = READ_CHARACTERS
+        await self.rows.look(self._read_ids)
         for read, found in self._reads:
             budget -= await self._read_some(read, found, min(budget, READ_AT_ONCE))
 
     async def _read_some(self, read: Read, found: Found, room: int) -> int:
         """Reads as much as there is room for, and one item more. Gives how many characters that was."""
-        ids = [item_id for item_id in read.ids if item_id in self.rows]
-        used = 0
+        shown = {item_id: item for item_id in read.ids if (item := self.rows.shown(item_id))}
+        ids = list(shown)
+        used = had = 0
+        together = 1
         for place, item_id in enumerate(ids):
             if used >= room:
                 found.left = tuple(ids[place:])
                 break
-            item = found.items[item_id] = self.rows[item_id]
-            if item.status == "finished" and not item.result:
-                await self._turn.read_results([item])
-            if read.bodies:
-                await self.rows.with_bodies([item])
-            if read.attempts:
-                found.attempts.update(await self._turn.read_attempts([item]))
+            if place == had:
+                had += together
+                await self._read_parts(read, found, [shown[each] for each in ids[place:had]])
+                together = min(2 * together, READ_TOGETHER)
+            item = found.items[item_id] = shown[item_id]
             used += len(item.result) + len(item.body)
         return used
+
+    async def _read_parts(self, read: Read, found: Found, items: Sequence[Item]) -> None:
+        """What of these items is not in their rows."""
+        if ended := [item for item in items if item.status == "finished" and not item.result]:
+            await self._turn.read_results(ended)
+        if read.bodies:
+            await self.rows.with_bodies(items)
+        if read.attempts:
+            found.attempts.update(await self._turn.read_attempts(items))
 
     async def _look_for_oldest(self) -> None:
         """Once what changed is saved, since the store's index is asked."""

@@ -1,7 +1,8 @@
 """What a store can do: lock rows, pick claimable rows, insert and save. It knows no rule of the protocol.
 
 A store belongs to one queue. A `Turn` is one transaction of it; its verbs work on whole batches. Errors are those of
-`core/errors.py`: `StoreFull` (the turn is rolled back, a later one may succeed) and `StoreLost` (the outcome is
+`core/errors.py`: `StoreFull` (the turn is rolled back, a later one may succeed), `StoreBusy` (rolled back, to be run
+again), `StoreAway` (no database; rolled back, or unknown until `committed` says so) and `StoreLost` (the outcome is
 unknown; nothing may be answered, the process ends and recovers). Anything else is a fault of the data in the turn.
 """
 
@@ -24,8 +25,17 @@ class Turn(Protocol):
         """The items that exist, locked, without `body` and `result`; read before `time`."""
         ...
 
+    async def look(self, ids: Collection[str]) -> dict[str, Item]:
+        """As `load`, but not locked: as they were committed last. Nothing is decided by them."""
+        ...
+
     async def time(self) -> int:
         """The turn's time, ms since the epoch, read once all rows are locked."""
+        ...
+
+    @property
+    def paused(self) -> bool | None:
+        """Whether the queue is paused, as of `time`; None where nobody but this server may say so."""
         ...
 
     missed: list[str]
@@ -167,6 +177,13 @@ class Store(Protocol):
 
     def turn(self, *, durable: bool) -> AbstractAsyncContextManager[Turn]:
         """A transaction. Where not `durable`, loss of power may cost it, a killed process may not (§7.1)."""
+        ...
+
+    async def committed(self) -> bool:
+        """Whether the turn was committed whose COMMIT ended in a `StoreAway` that left it `unknown`.
+
+        Raises `StoreAway` while it cannot be told.
+        """
         ...
 
     async def counts(self) -> dict[Status, int]:

@@ -1,7 +1,7 @@
 """The application: which path goes where. Nothing is decided here."""
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,7 +12,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
 from leaseway_server.core.access import Right
-from leaseway_server.core.errors import LimitReached, Refused, Unavailable
+from leaseway_server.core.errors import Deserted, LimitReached, Refused, Unavailable
 from leaseway_server.core.limits import Allowances
 from leaseway_server.core.reports import REPORTS
 from leaseway_server.web import attempts, items, pages, posting, queues, steering, work_requests
@@ -26,7 +26,7 @@ from leaseway_server.web.origin import OriginGuard, check_origin
 from leaseway_server.web.problems import on_http_exception, on_left, on_refused
 from leaseway_server.web.proxied import ProxiedRequests
 from leaseway_server.web.requests import json_response
-from leaseway_server.web.site import Site
+from leaseway_server.web.site import DESERTED, Site
 from leaseway_server.web.socket import Socket
 from leaseway_server.web.tickets import issue_ticket
 from leaseway_server.web.why import explain_item
@@ -45,8 +45,8 @@ async def health(_request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """`GET /_ready`: it takes in work: not stopping, every store can be written, and tokens can be looked up."""
     site: Site = request.app.state.site
-    if not site.ready:
-        raise Unavailable("the server stops, or cannot write or look up tokens at the moment")
+    if site.unready:
+        raise Unavailable(site.unready)
     return json_response({"status": "ready"})
 
 
@@ -63,18 +63,20 @@ class SocketEndpoint:
         await receive()
         await send({"type": "websocket.accept"})
         try:
-            with self._admitted(scope) as admitted:
+            async with self._admitted(scope) as admitted:
                 await self._open(self._site, admitted, scope, receive, send).run()
         except Refused as refused:
             self._site.traffic.refuse(self._kind, refused.code)
             self._site.traffic.close(self._kind, refused.close)
             await send({"type": "websocket.close", "code": refused.close, "reason": str(refused)})
 
-    @contextmanager
-    def _admitted(self, scope: Scope) -> Iterator[Admitted]:
+    @asynccontextmanager
+    async def _admitted(self, scope: Scope) -> AsyncIterator[Admitted]:
         """Counts the connection, for its address and its token, for as long as it lasts."""
         check_origin(scope, self._site)
-        admitted = admit(self._site, scope, self._right)
+        admitted = await admit(self._site, scope, self._right)
+        if admitted.served.engine.deserted:
+            raise Deserted(DESERTED)
         with ExitStack() as counted:
             for allowances, key in self._counts(admitted):
                 if not allowances.take(key):

@@ -13,7 +13,7 @@ from leaseway_server.web.requests import json_response, succeeded
 
 async def get_attempts(request: Request) -> Response:
     """The attempts that were lost, parted, failed or released, oldest first; of very many the newest."""
-    caller = admit(request.app.state.site, request.scope, "fetch")
+    caller = await admit(request.app.state.site, request.scope, "fetch")
     item_id = request.path_params["id"]
     found = Found(left=(item_id,))
     while found.left:  # Where others read much in the same turn, this one waits for the next.

@@ -4,13 +4,14 @@ The token goes from here into a hash and nowhere else.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
 from leaseway_server.audit import AdminEvent, audit_admin
-from leaseway_server.core.access import ANYONE, Caller, Right, Token, administers, authorize, check_token
+from leaseway_server.core.access import ANYONE, Caller, Right, administers, authorize, check_token
 from leaseway_server.core.errors import (
     Misdirected,
     NotAllowed,
@@ -54,7 +55,7 @@ class Admitted:
         return self.served.queue.shows(item.posted_by, self.user, self.rights)
 
 
-def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
+async def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
     """The caller, where it has the right (None: any right).
 
     Raises `Unauthorized`, `NotAllowed`, `NotFound`, `Misdirected` as §2 says, `TooManyAttempts`, and `Unavailable`
@@ -65,7 +66,7 @@ def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
     address = client_address(scope, site.trusted_proxies)
     caller = ANYONE
     try:
-        caller = _caller(site, scope, name, address, now)
+        caller = await _caller(site, scope, name, address, now)
         if not caller.presented:
             check_host(scope, site)
         rights = authorize(site.grants, name, right, caller, now)
@@ -79,7 +80,7 @@ def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
     return Admitted(site.queues[name], caller.user, rights, caller.token.id if caller.token else "", address)
 
 
-def identify(site: Site, scope: Scope) -> Caller:
+async def identify(site: Site, scope: Scope) -> Caller:
     """The caller of a request that is about no queue in particular.
 
     Raises `Unauthorized` where its token does not count, `Misdirected`, `TooManyAttempts` and `Unavailable`.
@@ -87,7 +88,7 @@ def identify(site: Site, scope: Scope) -> Caller:
     now = site.clock.now()
     address = client_address(scope, site.trusted_proxies)
     try:
-        caller = _caller(site, scope, "", address, now)
+        caller = await _caller(site, scope, "", address, now)
         if not caller.presented:
             check_host(scope, site)
         check_token(caller, now)
@@ -100,7 +101,7 @@ def identify(site: Site, scope: Scope) -> Caller:
     return caller
 
 
-def admit_operator(site: Site, scope: Scope) -> None:
+async def admit_operator(site: Site, scope: Scope) -> None:
     """Lets pass who may see how the whole server is: its administrators, and who asks on this machine itself (§5).
 
     Raises `Unauthorized`, `NotAllowed` and `TooManyAttempts`. An invalid token is refused wherever it comes from.
@@ -109,7 +110,7 @@ def admit_operator(site: Site, scope: Scope) -> None:
     address = client_address(scope, site.trusted_proxies)
     caller = ANYONE
     try:
-        caller = _caller(site, scope, "", address, now)
+        caller = await _caller(site, scope, "", address, now)
         if caller.presented and caller.token is None:
             site.failures.failed(address, now)
             raise Unauthorized("this token is not valid, or not any more")
@@ -125,7 +126,7 @@ def admit_operator(site: Site, scope: Scope) -> None:
         raise
 
 
-def _caller(site: Site, scope: Scope, queue: str, address: str, now: int) -> Caller:
+async def _caller(site: Site, scope: Scope, queue: str, address: str, now: int) -> Caller:
     secrets = credentials(scope)
     if not secrets:
         return ANYONE
@@ -134,18 +135,14 @@ def _caller(site: Site, scope: Scope, queue: str, address: str, now: int) -> Cal
     if len(secrets) > 1:
         return Caller(presented=True)  # Which of them is meant? None is taken.
     kind, secret = secrets.pop()
+    if kind == "ticket" and queue not in site.queues:
+        return Caller(presented=True)
+    look = site.tokens.find if kind == "token" else partial(site.tokens.redeem, queue)
     try:
-        return Caller(True, site.tokens.find(secret, now) if kind == "token" else _redeemed(site, queue, secret, now))
+        return Caller(True, await look(secret, now))
     except StoreError:
         # Not 401: the token may be as good as ever, and whoever has it should come again with it.
         raise Unavailable("the server cannot look up tokens at the moment; come back later") from None
-
-
-def _redeemed(site: Site, queue: str, secret: str, now: int) -> Token | None:
-    """The token of a ticket of this queue; a ticket shares the end of its token."""
-    served = site.queues.get(queue)
-    token = served.tickets.redeem(secret, now) if served else None
-    return token if token and site.tokens.still_valid(token.id, now) else None
 
 
 def credentials(scope: Scope) -> set[tuple[str, str]]:

@@ -93,7 +93,7 @@ async def bulk(request: Request) -> Response:
     """`POST /<queue>/bulk`. It ends early where the client leaves, its token ends, or the server stops; what was done
     stays done."""
     site: Site = request.app.state.site
-    caller = admit(site, request.scope, "admin")
+    caller = await admit(site, request.scope, "admin")
     served = caller.served
     body = an_object(await read_json(request, served.queue.limits.message_bytes), "the body")
     action, wanted, dry = _read(body)
@@ -104,7 +104,7 @@ async def bulk(request: Request) -> Response:
             raise Unavailable(f"the server stops; until now {walk.changed} items were changed")
         if await request.is_disconnected():
             raise ClientDisconnect
-        admit(site, request.scope, "admin")
+        await admit(site, request.scope, "admin")
 
     try:
         await walk.run(pause)

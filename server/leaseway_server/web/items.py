@@ -33,11 +33,15 @@ class EndWatcher:
     def end(self, item_id: str) -> None:
         """The item is gone; its end came before that."""
 
+    def lose_track(self) -> None:
+        """The answer need not wait for what may be over: who asked may ask again."""
+        self.ended.set()
+
 
 async def get_item(request: Request) -> Response:
     """`GET /<queue>/items/<id>`, with `waitMs` held until the item has ended; `stamp=false` is a look and no more."""
     site: Site = request.app.state.site
-    caller = admit(site, request.scope, "fetch")
+    caller = await admit(site, request.scope, "fetch")
     served = caller.served
     wait = query_integer(request, "waitMs", served.queue.limits.wait_ms)
     stamp = truth("stamp", request.query_params.get("stamp", "true"))
@@ -49,7 +53,7 @@ async def get_item(request: Request) -> Response:
         view = view_of(item, now)
         if wait and not view.terminal:
             await wait_for(watcher.ended, request, site, wait / 1000)
-            if not admit(site, request.scope, "fetch").sees(item):  # Its token may have ended meanwhile.
+            if not (await admit(site, request.scope, "fetch")).sees(item):  # Its token may have ended meanwhile.
                 raise NotFound("there is no such item")
     finally:
         served.engine.hub.unwatch(item_id, watcher)
@@ -62,7 +66,7 @@ async def get_item(request: Request) -> Response:
 
 async def get_body(request: Request) -> Response:
     """`GET /<queue>/items/<id>/item`: the item as it was posted."""
-    caller = admit(request.app.state.site, request.scope, "fetch")
+    caller = await admit(request.app.state.site, request.scope, "fetch")
     item, _ = await find(caller, request.path_params["id"], bodies=True)
     return Response(item.body, media_type="application/json")
 
@@ -70,7 +74,7 @@ async def get_body(request: Request) -> Response:
 async def cancel_item(request: Request) -> Response:
     """`POST /<queue>/items/<id>/cancel`: `admin`, or `post` and the item's own poster."""
     site: Site = request.app.state.site
-    caller = admit(site, request.scope, "post")
+    caller = await admit(site, request.scope, "post")
     served = caller.served
     item_id = request.path_params["id"]
     item, now = await find(caller, item_id)

@@ -15,7 +15,7 @@ from leaseway_server.web.requests import truth
 
 async def list_items(request: Request) -> Response:
     """`GET /<queue>/items`: newest posted first; nothing is stamped as fetched."""
-    caller = admit(request.app.state.site, request.scope, "admin")
+    caller = await admit(request.app.state.site, request.scope, "admin")
     asked = _query(request)
     looking = caller.served.engine.looking
     page, now = await looking.page(asked.wanted, asked.cursor, asked.limit, results=asked.results)

@@ -31,7 +31,7 @@ Labelled: TypeAlias = tuple[tuple[str, ...], float]
 async def metrics(request: Request) -> Response:
     """`GET /_metrics`: for administrators, and for whoever asks on this machine itself."""
     site: Site = request.app.state.site
-    admit_operator(site, request.scope)
+    await admit_operator(site, request.scope)
     ages = await asyncio.gather(*(_oldest(served.engine) for served in site.queues.values()))
     families = list(measure(site, dict(zip(site.queues, ages, strict=True))))
     text = await asyncio.to_thread(_written, families)  # With many queues it takes longer than others should wait.

@@ -14,7 +14,7 @@ from leaseway_server.core.watch import View
 from leaseway_server.runtime.lookout import QueueLookout
 from leaseway_server.web.auth import Admitted
 from leaseway_server.web.meters import Door
-from leaseway_server.web.site import Site
+from leaseway_server.web.site import RESTART, Site
 from leaseway_server.web.socket import Socket
 
 
@@ -44,6 +44,10 @@ class MonitorSocket(Socket):
     def end(self, item_id: str) -> None:
         """A watched item is gone."""
         self.session.end(item_id)
+
+    def lose_track(self) -> None:
+        """It comes again, and sees everything as it is then."""
+        self.expel(RESTART, "the server missed what others did; subscribe anew")
 
     def offer_stats(self, message: bytes) -> None:
         """The queue's figures are others now."""

@@ -26,7 +26,7 @@ SLICE_BYTES: Final = 128 * 1024
 
 async def post_items(request: Request) -> Response:
     """`POST /<queue>/items`."""
-    caller = admit(request.app.state.site, request.scope, "post")
+    caller = await admit(request.app.state.site, request.scope, "post")
     queue = caller.served.queue
     if media_type(request) == NDJSON:
         _check_no_key(request)

@@ -27,7 +27,7 @@ async def get_queue(request: Request) -> Response:
     """`GET /<queue>`: name, pause, counts, since when the oldest is ready, rights, limits, schemas."""
     if not QUEUE_NAME.fullmatch(request.path_params["queue"]):
         raise HTTPException(404)  # It is no queue's path at all.
-    caller = admit(request.app.state.site, request.scope, "fetch")
+    caller = await admit(request.app.state.site, request.scope, "fetch")
     queue, engine = caller.served.queue, caller.served.engine
     shows_all = queue.shows_all(caller.rights)
     oldest = await waits_since(engine) if shows_all else None
@@ -47,14 +47,14 @@ async def get_queue(request: Request) -> Response:
 async def get_rates(request: Request) -> Response:
     """`GET /<queue>/rates`: what happened in each minute of the last hour."""
     site: Site = request.app.state.site
-    engine = admit(site, request.scope, "admin").served.engine
+    engine = (await admit(site, request.scope, "admin")).served.engine
     return json_response({"minutes": [asdict(minute) for minute in engine.tally.rates(site.clock.now())]})
 
 
 async def list_queues(request: Request) -> Response:
     """`GET /_queues`: those that the caller has any right on; an administrator of the server sees all."""
     site: Site = request.app.state.site
-    token = identify(site, request.scope).token
+    token = (await identify(site, request.scope)).token
     now, sees_all = site.clock.now(), administers(site.admins, token)
     found = []
     for name, grants in site.grants.items():
@@ -68,7 +68,7 @@ def get_schema(kind: str) -> Endpoint:
     """The endpoint of `GET /<queue>/schemas/<kind>.json`: the JSON Schema, for whoever has any right."""
 
     async def endpoint(request: Request) -> Response:
-        queue = admit(request.app.state.site, request.scope, None).served.queue
+        queue = (await admit(request.app.state.site, request.scope, None)).served.queue
         document = queue.schemas.documents()[kind]
         if document is None:
             raise NotFound(f"this queue has no schema for this: its {kind} may be any JSON")
@@ -81,7 +81,7 @@ def pause(*, on: bool) -> Endpoint:
     """The endpoint of `POST /<queue>/pause`, or of `/unpause`. Done twice it is as done once."""
 
     async def endpoint(request: Request) -> Response:
-        caller = admit(request.app.state.site, request.scope, "admin")
+        caller = await admit(request.app.state.site, request.scope, "admin")
         paused = succeeded(await caller.served.engine.ask(Pause(on)))
         assert isinstance(paused, Paused)
         if paused.changed:

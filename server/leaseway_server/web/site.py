@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Protocol
 
 from leaseway_server.audit import RefusedAccess, audit_tokens
-from leaseway_server.core.access import Caller, Grants, Right, Tickets, authorize
+from leaseway_server.core.access import Caller, Grants, Right, authorize
 from leaseway_server.core.commands import Read
-from leaseway_server.core.errors import Refused, StoreError
+from leaseway_server.core.errors import Deserted, Refused, StoreError
 from leaseway_server.core.limits import Allowances, FailedAttempts, ServerLimits
 from leaseway_server.core.queue import Queue
 from leaseway_server.log import LimitedEvent
@@ -23,6 +23,7 @@ from leaseway_server.web.meters import Door, Talk, Traffic, TurnMeter
 _log = logging.getLogger(__name__)
 
 RESTART: Final = 1012
+DESERTED: Final = "the server cannot reach its database; another may"
 DRAIN_SECONDS: Final = 3.0
 """So long a planned stop waits for what is under way on the sockets."""
 
@@ -65,7 +66,6 @@ class ServedQueue:
     grants: Grants
     engine: Engine
     sockets: set[OpenSocket] = field(default_factory=set)
-    tickets: Tickets = field(default_factory=Tickets)
     meter: TurnMeter = field(default_factory=TurnMeter)
     stats: Stats = field(init=False)
 
@@ -87,7 +87,8 @@ class ServedQueue:
 class Site:
     """One server. `stopping` is set when the planned stop begins: whoever waits for something answers at once.
 
-    `on_loopback`: it listens where only this machine can reach it. `admins` are users who may see how it is.
+    `tokens` were refreshed. `on_loopback`: it listens where only this machine can reach it. `admins` are users who may
+    see how it is.
     """
 
     def __init__(
@@ -118,9 +119,8 @@ class Site:
         self.waiting_claims = Allowances(limits.waiting_claims_per_token)
         self.refused_access = RefusedAccess(clock.now)
         self.refused_requests = LimitedEvent(_log, logging.INFO, "request.refused", "a request was refused", clock.now)
-        tokens.refresh()  # Those that are there at the start are no news.
-        self._known_tokens = tokens.known
-        self._token_file = tokens.file
+        self._known_tokens = tokens.known  # Those that are there at the start are no news.
+        self._token_source = tokens.source
         self._token_fault = ""
 
     @property
@@ -134,10 +134,17 @@ class Site:
         return any(grants.open_rights() for grants in self.grants.values())
 
     @property
-    def ready(self) -> bool:
-        """Whether work can be taken in: nothing is stopping, every store can be written, tokens can be looked up."""
-        writable = all(served.engine.writable for served in self.queues.values())
-        return writable and self.tokens.current and not self.stopping.is_set()
+    def unready(self) -> str:
+        """Why no work can be taken in; "" where nothing is stopping, every store can be written, and tokens can be
+        looked up."""
+        if self.stopping.is_set():
+            return "the server stops"
+        engines = [served.engine for served in self.queues.values()]
+        if any(engine.away for engine in engines):
+            return "the server cannot reach its database at the moment"
+        if not all(engine.writable for engine in engines):
+            return "the server cannot write at the moment"
+        return "" if self.tokens.current else "the server cannot look up tokens at the moment"
 
     def reconfigure(
         self,
@@ -156,32 +163,37 @@ class Site:
         self.waiting_claims.limit = limits.waiting_claims_per_token
         for name, (queue, grants) in queues.items():
             self.queues[name].reconfigure(queue, grants)
-        self.refresh()
+        self._look_after_all()
 
-    def refresh(self) -> None:
+    async def refresh(self) -> None:
         """Reads the tokens again, and closes the sockets of those that are revoked or expired; call it each second."""
         for served in self.queues.values():
             served.engine.check_store()
         self.refused_access.refresh()
         self.refused_requests.refresh()
-        self._refresh_tokens()
+        await self._refresh_tokens()
         if self.tokens.known is not self._known_tokens:
             audit_tokens(self._known_tokens.values(), self.tokens.known.values())
             self._known_tokens = self.tokens.known
+        self._look_after_all()
+
+    def _look_after_all(self) -> None:
         for served in self.queues.values():
             for socket in list(served.sockets):
                 self._look_after(served, socket)
+                if served.engine.deserted:
+                    socket.expel(Deserted.close, DESERTED)
 
-    def _refresh_tokens(self) -> None:
-        """Tells what is new about their file: each change once."""
+    async def _refresh_tokens(self) -> None:
+        """Tells what is new about their store: each change once."""
         fault = ""
         try:
-            self.tokens.refresh()
+            await self.tokens.refresh()
         except StoreError as error:
             fault = str(error)
-        if self.tokens.file != self._token_file:
+        if self.tokens.source != self._token_source:
             _log.warning("the file of tokens is another one, which counts now", extra={"event": "tokens.replaced"})
-            self._token_file = self.tokens.file
+            self._token_source = self.tokens.source
         if fault != self._token_fault:
             self._tell_fault(fault)
             self._token_fault = fault
@@ -194,7 +206,7 @@ class Site:
             _log.error("the tokens cannot be read; those that are known still count", extra=said)
         else:
             said = {"event": "tokens.lost", "fault": fault}
-            _log.error("there is no file of tokens that can be used; who comes with a token has to wait", extra=said)
+            _log.error("the tokens cannot be looked up; who comes with one has to wait", extra=said)
 
     def _look_after(self, served: ServedQueue, socket: OpenSocket) -> None:
         """Closes the socket as a new one would be refused now; or for it to come again, where its rights are others."""

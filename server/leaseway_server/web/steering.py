@@ -21,7 +21,7 @@ class ItemEndpoint(HTTPEndpoint):
 
     async def patch(self, request: Request) -> Response:
         """Another priority or due time for a pending item."""
-        caller = admit(request.app.state.site, request.scope, "admin")
+        caller = await admit(request.app.state.site, request.scope, "admin")
         adjust = parse_adjust(await read_json(request, caller.served.queue.limits.message_bytes))
         item_id = request.path_params["id"]
         await _do(caller, Change(item_id, adjust))
@@ -30,7 +30,7 @@ class ItemEndpoint(HTTPEndpoint):
 
     async def delete(self, request: Request) -> Response:
         """An item that has ended goes, with all that belongs to it; its key is free."""
-        caller = admit(request.app.state.site, request.scope, "admin")
+        caller = await admit(request.app.state.site, request.scope, "admin")
         item_id = request.path_params["id"]
         await _do(caller, Delete(item_id))
         caller.audit("admin.item_deleted", item=item_id)
@@ -39,7 +39,7 @@ class ItemEndpoint(HTTPEndpoint):
 
 async def retry_item(request: Request) -> Response:
     """`POST /<queue>/items/<id>/retry`."""
-    caller = admit(request.app.state.site, request.scope, "admin")
+    caller = await admit(request.app.state.site, request.scope, "admin")
     item_id = request.path_params["id"]
     await _do(caller, Change(item_id, Retry()))
     caller.audit("admin.item_retried", item=item_id)

@@ -17,7 +17,7 @@ async def explain_item(request: Request) -> Response:
 
     Who sees only its own items is told nothing of others: `ahead` is null and no reason, and nobody is named.
     """
-    caller = admit(request.app.state.site, request.scope, "fetch")
+    caller = await admit(request.app.state.site, request.scope, "fetch")
     engine = caller.served.engine
     item, now = await find(caller, request.path_params["id"], bodies=True)
     waiting = item.status == "pending"
@@ -25,7 +25,15 @@ async def explain_item(request: Request) -> Response:
     ahead = min(await engine.looking.ahead(item.position, MOST_AHEAD), MOST_AHEAD) if waiting and sees_all else 0
     ends, orphaned = engine.looking.lease_end(item.id)
     facts = Facts(
-        now, engine.paused, ahead, engine.looking.asked(), _workers(caller.served), sees_all, ends, orphaned=orphaned
+        now,
+        engine.paused,
+        ahead,
+        engine.looking.asked(),
+        _workers(caller.served),
+        sees_all,
+        ends,
+        orphaned=orphaned,
+        elsewhere=engine.workers_elsewhere > 0,
     )
     reasons = [{"code": each.code, "message": each.message} for each in why(item, parse(item.body), facts)]
     return json_response({"waiting": waiting, "reasons": reasons, "ahead": ahead if sees_all else None})

@@ -72,7 +72,7 @@ class HttpClaim:
 async def claim(request: Request) -> Response:
     """`POST /<queue>/claim`: an `item` or `empty`; an array where `count` was asked."""
     site: Site = request.app.state.site
-    caller = admit(site, request.scope, "work")
+    caller = await admit(site, request.scope, "work")
     queue, engine = caller.served.queue, caller.served.engine
     body = await read_json(request, queue.limits.message_bytes)
     ask = parse_ask(body, queue, HTTP, caller.user, "")
@@ -87,7 +87,7 @@ async def claim(request: Request) -> Response:
         if site.stopping.is_set() and not held.over.is_set():
             engine.submit(Withdraw(HTTP, ask))
             await held.over.wait()
-        admit(site, request.scope, "work")  # Its token may have ended meanwhile: then what came is given back.
+        await admit(site, request.scope, "work")  # Its token may have ended meanwhile: then what came is given back.
         answered = held.over.is_set() and not left and not await request.is_disconnected()
     finally:
         waiting.give_all()
@@ -110,7 +110,7 @@ def report(verb: str) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     """The endpoint of `POST /<queue>/progress` and its like: the ack of the socket's message."""
 
     async def endpoint(request: Request) -> Response:
-        caller = admit(request.app.state.site, request.scope, "work")
+        caller = await admit(request.app.state.site, request.scope, "work")
         queue, engine = caller.served.queue, caller.served.engine
         body = await read_json(request, queue.limits.message_bytes)
         reporter = Reporter(HTTP, caller.user, fence_of=lambda _item_id: None, chance=engine.clock.chance)

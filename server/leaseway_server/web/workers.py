@@ -21,7 +21,7 @@ AT_ONCE: Final = 64 * 1024
 async def list_workers(request: Request) -> Response:
     """The sockets of workers, those that came first before the others; leases are told as of the last commit."""
     site: Site = request.app.state.site
-    served = admit(site, request.scope, "admin").served
+    served = (await admit(site, request.scope, "admin")).served
     workers = []
     sockets = [socket for socket in served.sockets if isinstance(socket, WorkSocket)]
     size = 0

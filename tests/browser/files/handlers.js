@@ -2,6 +2,8 @@
 
 import { Permanent, Release } from "/client/errors.js";
 
+let resolveLate = () => {};
+
 const DO = {
   // The sum of the bytes, and the same buffer back.
   sum: ({ pixels }) => ({ sum: new Uint8Array(pixels).reduce((sum, byte) => sum + byte, 0), pixels }),
@@ -42,6 +44,39 @@ const DO = {
     throw new RangeError("too far");
   },
   nothing: () => undefined,
+  noise: async () => {
+    self.onmessage = () => {}; // What a library may do that was written for a Web Worker of its own.
+    for (const noise of [null, undefined, 7, "ended", [], { progress: 50 }, { ended: "by noise" }, { thrown: null }])
+      self.postMessage(noise);
+    return await new Promise((resolve) => setTimeout(() => resolve("heard"), 20));
+  },
+  // Progress that comes when its attempt has ended and another one runs here.
+  leftover: (_, job) => {
+    const late = () => job.progress("left behind").then(resolveLate, (error) => resolveLate(error.name));
+    self.addEventListener("late", late, { once: true });
+    return "done";
+  },
+  after: async (_, job) => {
+    const told = new Promise((resolve) => (resolveLate = resolve));
+    self.dispatchEvent(new Event("late"));
+    await job.progress("own");
+    return await told;
+  },
+  untellable: () => {
+    throw new Permanent("never", { detail: () => {} });
+  },
+  nameless: () => {
+    throw Object.assign(new Error("odd"), { name: Symbol("odd") });
+  },
+  unreadable: () => {
+    throw {
+      get message() {
+        throw new Error("no");
+      },
+    };
+  },
+  detached: ({ pixels }) => ({ pixels: (structuredClone(pixels, { transfer: [pixels] }), pixels) }),
+  names: ({ value }) => Object.entries(value),
   uncloneable: () => () => {},
   facts: ({ id: _, ...item }, job) => ({
     item,

@@ -6,6 +6,7 @@ password. Later faults are those of `faults.py`.
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
 import asyncpg
@@ -13,7 +14,7 @@ import asyncpg
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreRefused
 from leaseway_server.store.postgres.address import Address
 from leaseway_server.store.postgres.faults import postgres_errors, said_by
-from leaseway_server.store.postgres.schema import OLDEST, check_server, migrate
+from leaseway_server.store.postgres.schema import OLDEST, check_server, check_tables, migrate
 
 Connection: TypeAlias = asyncpg.Connection
 
@@ -49,21 +50,14 @@ class Database:
         self._pool = asyncpg.create_pool(address.url, min_size=0, max_size=POOL, init=_prepare, **self._settings)
 
     @classmethod
-    async def open(cls, url: str, *, oldest: int = OLDEST) -> Self:
-        """Connects, checks, and brings the tables to the newest version. Raises `StoreRefused`."""
-        address = Address(url)
-        try:
-            connection = await asyncpg.connect(url, **_settings(pooled=True))
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
-            raise _refusal(address.shown, error) from error
-        try:
-            with _refusals(address.shown), postgres_errors():
-                await check_server(connection, address.shown, oldest)
-                pooled = await connection.fetchval("SELECT pg_catalog.pg_backend_pid()") != connection.get_server_pid()
-                await migrate(connection, address.shown)
-        finally:
-            await connection.close()
-        database = cls(address, pooled=pooled)
+    async def open(cls, url: str, *, make: bool = True, oldest: int = OLDEST) -> Self:
+        """Connects, checks, and brings the tables to the newest version; unless `make`, they must be so already.
+
+        Raises `StoreRefused`.
+        """
+        async with first_connection(url, oldest=oldest) as first:
+            await (migrate if make else check_tables)(first.connection, first.address.shown)
+        database = cls(first.address, pooled=first.pooled)
         with postgres_errors():
             await database._pool
         return database
@@ -103,6 +97,32 @@ class Database:
     def settle(self, begin: str) -> str:
         """The statement that begins a transaction, with the settings that its session may not have."""
         return f"{begin};" + _settle(_SETTINGS if self.pooled else {})
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first connection to a database: it may be used."""
+
+    connection: Connection
+    address: Address
+    pooled: bool
+
+
+@asynccontextmanager
+async def first_connection(url: str, *, oldest: int = OLDEST) -> AsyncIterator[First]:
+    """Connects, and checks the server. Raises `StoreRefused`, also for what goes wrong with it afterwards."""
+    address = Address(url)
+    try:
+        connection = await asyncpg.connect(url, **_settings(pooled=True))
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
+        raise _refusal(address.shown, error) from error
+    try:
+        with _refusals(address.shown), postgres_errors():
+            await check_server(connection, address.shown, oldest)
+            pooled = await connection.fetchval("SELECT pg_catalog.pg_backend_pid()") != connection.get_server_pid()
+            yield First(connection, address, pooled)
+    finally:
+        await connection.close()
 
 
 def _settings(*, pooled: bool) -> dict[str, Any]:

@@ -49,8 +49,9 @@ SELECT found.* FROM unnest($4::text[]) AS source (value) CROSS JOIN LATERAL (
 -- name: some_results
 -- The results of these rows, the newest first, up to the one that makes them too long.
 SELECT seq, value FROM (
-    SELECT result.*, sum(octet_length(value)) OVER (ORDER BY seq DESC ROWS UNBOUNDED PRECEDING) - octet_length(value) AS size
-    FROM leaseway.result WHERE queue = $1 AND seq = ANY ($2::bigint[])
+    SELECT found.*, sum(octet_length(value)) OVER (ORDER BY seq DESC ROWS UNBOUNDED PRECEDING) - octet_length(value) AS size
+    FROM unnest($2::bigint[]) AS asked (number)
+    CROSS JOIN LATERAL (SELECT * FROM leaseway.result WHERE queue = $1 AND seq = asked.number LIMIT 1) AS found
 ) AS sized WHERE size <= $3;
 
 -- name: ahead

@@ -4,15 +4,28 @@
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED;
 
--- name: begin_light
-BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = off;
+-- name: commit
+COMMIT;
+
+-- name: commit_light
+SET LOCAL synchronous_commit = off; COMMIT;
 
 -- name: load
-SELECT {columns} FROM leaseway.item WHERE queue = $1 AND seq = ANY ($2::bigint[]) ORDER BY seq FOR UPDATE;
+-- The numbers come in order, and so the rows are locked. Each is looked for by itself, as in all that follows: there is
+-- one way to find it then, whatever the planner knows, or knew once, of how large the table is.
+SELECT found.* FROM unnest($2::bigint[]) AS asked (seq) CROSS JOIN LATERAL (
+    SELECT {columns} FROM leaseway.item WHERE queue = $1 AND item.seq = asked.seq LIMIT 1 FOR UPDATE
+) AS found;
+
+-- name: look
+SELECT found.* FROM unnest($2::bigint[]) AS asked (seq) CROSS JOIN LATERAL (
+    SELECT {columns} FROM leaseway.item WHERE queue = $1 AND item.seq = asked.seq LIMIT 1
+) AS found;
 
 -- name: time
 -- The clock and not `now()`, which is when the transaction began.
-SELECT floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, paused FROM leaseway.queue WHERE id = $1;
+SELECT floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, paused, move FROM leaseway.queue
+WHERE id = $1;
 
 -- name: pick_to_take
 -- What another server has locked is left to it; the rest is locked. A pick ends with the body that makes it too long.
@@ -22,7 +35,7 @@ WITH picked AS MATERIALIZED (
     ORDER BY rank, due_at, seq LIMIT $6 FOR UPDATE SKIP LOCKED
 ), sized AS (
     SELECT picked.*, body.value, sum(octet_length(body.value)) OVER so_far - octet_length(body.value) AS size
-    FROM picked JOIN leaseway.body ON body.queue = $1 AND body.seq = picked.seq
+    FROM picked CROSS JOIN LATERAL (SELECT value FROM leaseway.body WHERE queue = $1 AND seq = picked.seq LIMIT 1) AS body
     WINDOW so_far AS (ORDER BY rank, due_at, picked.seq ROWS UNBOUNDED PRECEDING)
 )
 SELECT rank, due_at, seq, expires_at, value, {columns} FROM sized WHERE size <= $7 ORDER BY rank, due_at, seq;
@@ -35,7 +48,7 @@ WITH picked AS MATERIALIZED (
     ORDER BY rank, due_at, seq LIMIT $6
 ), sized AS (
     SELECT picked.*, body.value, sum(octet_length(body.value)) OVER so_far - octet_length(body.value) AS size
-    FROM picked JOIN leaseway.body ON body.queue = $1 AND body.seq = picked.seq
+    FROM picked CROSS JOIN LATERAL (SELECT value FROM leaseway.body WHERE queue = $1 AND seq = picked.seq LIMIT 1) AS body
     WINDOW so_far AS (ORDER BY rank, due_at, picked.seq ROWS UNBOUNDED PRECEDING)
 )
 SELECT rank, due_at, seq, expires_at, value FROM sized WHERE size <= $7 ORDER BY rank, due_at, seq;
@@ -51,14 +64,16 @@ WITH picked AS MATERIALIZED (
     ) AS found ORDER BY rank, due_at, seq LIMIT $6
 ), sized AS (
     SELECT picked.*, body.value, sum(octet_length(body.value)) OVER so_far - octet_length(body.value) AS size
-    FROM picked JOIN leaseway.body ON body.queue = $1 AND body.seq = picked.seq
+    FROM picked CROSS JOIN LATERAL (SELECT value FROM leaseway.body WHERE queue = $1 AND seq = picked.seq LIMIT 1) AS body
     WINDOW so_far AS (ORDER BY rank, due_at, picked.seq ROWS UNBOUNDED PRECEDING)
 )
 SELECT rank, due_at, seq, expires_at, value FROM sized WHERE size <= $7 ORDER BY rank, due_at, seq;
 
 -- name: take
 -- Whether a row is still ready is for who reads to see: in the condition it would have the planner look among all that are.
-SELECT {columns} FROM leaseway.item WHERE queue = $1 AND seq = ANY ($2::bigint[]) ORDER BY seq FOR UPDATE SKIP LOCKED;
+SELECT found.* FROM unnest($2::bigint[]) AS asked (seq) CROSS JOIN LATERAL (
+    SELECT {columns} FROM leaseway.item WHERE queue = $1 AND item.seq = asked.seq LIMIT 1 FOR UPDATE SKIP LOCKED
+) AS found;
 
 -- name: come_due
 SELECT {columns} FROM leaseway.item WHERE queue = $1 AND ready = 0 AND status = 'pending' AND due_at <= $2
@@ -76,13 +91,16 @@ ORDER BY seq DESC LIMIT $4;
 SELECT {columns} FROM leaseway.item WHERE queue = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3;
 
 -- name: bodies
-SELECT seq, value FROM leaseway.body WHERE queue = $1 AND seq = ANY ($2::bigint[]);
+SELECT asked.seq, value FROM unnest($2::bigint[]) AS asked (seq)
+CROSS JOIN LATERAL (SELECT value FROM leaseway.body WHERE queue = $1 AND body.seq = asked.seq LIMIT 1) AS found;
 
 -- name: body_sizes
-SELECT seq, octet_length(value) FROM leaseway.body WHERE queue = $1 AND seq = ANY ($2::bigint[]);
+SELECT asked.seq, octet_length(value) FROM unnest($2::bigint[]) AS asked (seq)
+CROSS JOIN LATERAL (SELECT value FROM leaseway.body WHERE queue = $1 AND body.seq = asked.seq LIMIT 1) AS found;
 
 -- name: results
-SELECT seq, value FROM leaseway.result WHERE queue = $1 AND seq = ANY ($2::bigint[]);
+SELECT asked.seq, value FROM unnest($2::bigint[]) AS asked (seq)
+CROSS JOIN LATERAL (SELECT value FROM leaseway.result WHERE queue = $1 AND result.seq = asked.seq LIMIT 1) AS found;
 
 -- name: numbers
 -- $1 is how many.
@@ -90,7 +108,7 @@ SELECT pg_catalog.nextval('leaseway.number') FROM generate_series(1, $1);
 
 -- name: insert
 WITH written AS (
-    INSERT INTO leaseway.item (queue, {columns}{matches}) SELECT $1, * FROM unnest({arrays}{match_arrays})
+    INSERT INTO leaseway.item (queue, {names}) SELECT $1, * FROM unnest({arrays})
 )
 INSERT INTO leaseway.body (queue, seq, value) SELECT $1, * FROM unnest($2::bigint[], {bodies}::bytea[]);
 
@@ -98,18 +116,20 @@ INSERT INTO leaseway.body (queue, seq, value) SELECT $1, * FROM unnest($2::bigin
 INSERT INTO leaseway.result (queue, seq, value) SELECT $1, * FROM unnest($2::bigint[], $3::bytea[]);
 
 -- name: update
+-- By the place of the row, which is locked.
 UPDATE leaseway.item AS item SET {assignments} FROM unnest($2::bigint[], {arrays}) AS after (seq, {names})
-WHERE item.queue = $1 AND item.seq = after.seq;
+CROSS JOIN LATERAL (SELECT ctid FROM leaseway.item WHERE queue = $1 AND seq = after.seq LIMIT 1) AS place
+WHERE item.ctid = place.ctid;
 
 -- name: stamp
 -- One that another server has locked stays as it is: then the item is kept for longer.
 WITH told AS MATERIALIZED (
-    SELECT item.seq FROM unnest($2::bigint[], $3::bigint[]) AS told (seq, rev)
-    JOIN leaseway.item ON item.queue = $1 AND item.seq = told.seq AND item.rev = told.rev
-    WHERE fetched_at = 0 FOR UPDATE OF item SKIP LOCKED
+    SELECT place.* FROM unnest($2::bigint[], $3::bigint[]) AS told (seq, rev) CROSS JOIN LATERAL (
+        SELECT ctid FROM leaseway.item WHERE queue = $1 AND item.seq = told.seq AND item.rev = told.rev AND fetched_at = 0
+        LIMIT 1 FOR UPDATE SKIP LOCKED
+    ) AS place
 )
-UPDATE leaseway.item AS item SET fetched_at = $4 FROM told WHERE item.queue = $1 AND item.seq = told.seq
-RETURNING item.seq;
+UPDATE leaseway.item AS item SET fetched_at = $4 FROM told WHERE item.ctid = told.ctid RETURNING item.seq;
 
 -- name: lock_keys
 -- Who posts a key waits for who is about to post the same; $1 are locks of keys, in order, $2 is the queue's own.
@@ -120,18 +140,16 @@ FROM unnest($1::bigint[]) AS lock;
 SELECT pg_catalog.pg_advisory_xact_lock($1);
 
 -- name: key_holders
-SELECT {columns} FROM leaseway.item WHERE queue = $1 AND seq = ANY (ARRAY(
-    SELECT item.seq FROM unnest($2::text[], $3::text[]) AS asked (poster, key)
-    JOIN leaseway.item ON item.queue = $1 AND held = 1 AND item.key = asked.key AND posted_by = asked.poster
-)) ORDER BY seq FOR UPDATE;
+-- Their numbers; then they are loaded.
+SELECT holder.seq FROM unnest($2::text[], $3::text[]) AS asked (poster, key) CROSS JOIN LATERAL (
+    SELECT seq FROM leaseway.item WHERE queue = $1 AND held = 1 AND item.key = asked.key AND posted_by = asked.poster OFFSET 0
+) AS holder;
 
 -- name: shared_key_holders
-SELECT {columns} FROM leaseway.item WHERE queue = $1 AND seq = ANY (ARRAY(
-    SELECT holder.seq FROM unnest($2::text[]) AS asked (key) CROSS JOIN LATERAL (
-        SELECT item.seq FROM leaseway.item
-        WHERE queue = $1 AND held = 1 AND item.key = asked.key AND (finished_at = 0 OR posted_at > $3) LIMIT 1
-    ) AS holder
-)) ORDER BY seq FOR UPDATE;
+SELECT holder.seq FROM unnest($2::text[]) AS asked (key) CROSS JOIN LATERAL (
+    SELECT seq FROM leaseway.item
+    WHERE queue = $1 AND held = 1 AND item.key = asked.key AND (finished_at = 0 OR posted_at > $3) LIMIT 1
+) AS holder;
 
 -- name: past_keys
 SELECT {columns} FROM leaseway.item WHERE queue = $1 AND held = 1 AND finished_at > 0 AND posted_at <= $2
@@ -154,9 +172,9 @@ WITH found AS MATERIALIZED (
     AND finished_at <= $3 AND finished_at > 0 AND held = 0
     ORDER BY finished_at, seq LIMIT $4 FOR UPDATE SKIP LOCKED
 ), large AS (
-    SELECT found.*, octet_length(body.value) + coalesce(octet_length(result.value), 0) AS size
-    FROM found JOIN leaseway.body ON body.queue = $1 AND body.seq = found.seq
-    LEFT JOIN leaseway.result ON result.queue = $1 AND result.seq = found.seq
+    SELECT found.*, coalesce((SELECT octet_length(value) FROM leaseway.body WHERE queue = $1 AND seq = found.seq), 0)
+        + coalesce((SELECT octet_length(value) FROM leaseway.result WHERE queue = $1 AND seq = found.seq), 0) AS size
+    FROM found
 ), sized AS (
     SELECT large.*, sum(size) OVER (ORDER BY finished_at, seq ROWS UNBOUNDED PRECEDING) - size AS so_far FROM large
 )
@@ -169,9 +187,9 @@ WITH found AS MATERIALIZED (
     AND finished_at > 0 AND held = 0
     ORDER BY CASE status WHEN 'finished' THEN fetched_at ELSE 0 END, finished_at, seq LIMIT $4 FOR UPDATE SKIP LOCKED
 ), large AS (
-    SELECT found.*, octet_length(body.value) + coalesce(octet_length(result.value), 0) AS size
-    FROM found JOIN leaseway.body ON body.queue = $1 AND body.seq = found.seq
-    LEFT JOIN leaseway.result ON result.queue = $1 AND result.seq = found.seq
+    SELECT found.*, coalesce((SELECT octet_length(value) FROM leaseway.body WHERE queue = $1 AND seq = found.seq), 0)
+        + coalesce((SELECT octet_length(value) FROM leaseway.result WHERE queue = $1 AND seq = found.seq), 0) AS size
+    FROM found
 ), sized AS (
     SELECT large.*, sum(size) OVER (ORDER BY fetched_at, finished_at, seq ROWS UNBOUNDED PRECEDING) - size AS so_far
     FROM large
@@ -179,10 +197,26 @@ WITH found AS MATERIALIZED (
 SELECT {columns} FROM sized WHERE so_far <= $5 ORDER BY fetched_at, finished_at, seq;
 
 -- name: delete
-WITH bodies AS (DELETE FROM leaseway.body WHERE queue = $1 AND seq = ANY ($2::bigint[])),
-    results AS (DELETE FROM leaseway.result WHERE queue = $1 AND seq = ANY ($2::bigint[])),
-    attempts AS (DELETE FROM leaseway.attempt WHERE queue = $1 AND seq = ANY ($2::bigint[]))
-DELETE FROM leaseway.item WHERE queue = $1 AND seq = ANY ($2::bigint[]);
+WITH bodies AS (
+    DELETE FROM leaseway.body WHERE ctid = ANY (ARRAY(
+        SELECT place.ctid FROM unnest($2::bigint[]) AS gone (seq)
+        CROSS JOIN LATERAL (SELECT ctid FROM leaseway.body WHERE queue = $1 AND body.seq = gone.seq LIMIT 1) AS place
+    ))
+), results AS (
+    DELETE FROM leaseway.result WHERE ctid = ANY (ARRAY(
+        SELECT place.ctid FROM unnest($2::bigint[]) AS gone (seq)
+        CROSS JOIN LATERAL (SELECT ctid FROM leaseway.result WHERE queue = $1 AND result.seq = gone.seq LIMIT 1) AS place
+    ))
+), attempts AS (
+    DELETE FROM leaseway.attempt WHERE ctid = ANY (ARRAY(
+        SELECT place.ctid FROM unnest($2::bigint[]) AS gone (seq)
+        CROSS JOIN LATERAL (SELECT ctid FROM leaseway.attempt WHERE queue = $1 AND attempt.seq = gone.seq OFFSET 0) AS place
+    ))
+)
+DELETE FROM leaseway.item WHERE ctid = ANY (ARRAY(
+    SELECT place.ctid FROM unnest($2::bigint[]) AS gone (seq)
+    CROSS JOIN LATERAL (SELECT ctid FROM leaseway.item WHERE queue = $1 AND item.seq = gone.seq LIMIT 1) AS place
+));
 
 -- name: save_attempts
 INSERT INTO leaseway.attempt (queue, seq, attempts, worker, started_at, ended_at, ending, error)
@@ -191,15 +225,20 @@ ON CONFLICT (queue, seq, attempts) DO UPDATE SET worker = excluded.worker, start
     ended_at = excluded.ended_at, ending = excluded.ending, error = excluded.error;
 
 -- name: forget_attempts
-DELETE FROM leaseway.attempt USING unnest($2::bigint[], $3::int[]) AS gone (seq, attempts)
-WHERE queue = $1 AND attempt.seq = gone.seq AND attempt.attempts = gone.attempts;
+DELETE FROM leaseway.attempt WHERE ctid = ANY (ARRAY(
+    SELECT place.ctid FROM unnest($2::bigint[], $3::int[]) AS gone (seq, attempts) CROSS JOIN LATERAL (
+        SELECT ctid FROM leaseway.attempt
+        WHERE queue = $1 AND attempt.seq = gone.seq AND attempt.attempts = gone.attempts LIMIT 1
+    ) AS place
+));
 
 -- name: attempts
 -- The newest of each item, as far as there is room for them; $3 is what each counts as beside its texts.
 SELECT seq, attempts, worker, started_at, ended_at, ending, error FROM (
-    SELECT attempt.*, sum(octet_length(error) + octet_length(worker) + $3)
-        OVER (PARTITION BY seq ORDER BY attempts DESC ROWS UNBOUNDED PRECEDING) AS size
-    FROM leaseway.attempt WHERE queue = $1 AND seq = ANY ($2::bigint[])
+    SELECT found.*, sum(octet_length(error) + octet_length(worker) + $3)
+        OVER (PARTITION BY found.seq ORDER BY attempts DESC ROWS UNBOUNDED PRECEDING) AS size
+    FROM unnest($2::bigint[]) AS asked (seq)
+    CROSS JOIN LATERAL (SELECT * FROM leaseway.attempt WHERE queue = $1 AND attempt.seq = asked.seq OFFSET 0) AS found
 ) AS sized WHERE size <= $4 ORDER BY seq, attempts;
 
 -- name: pause
@@ -242,8 +281,12 @@ DELETE FROM leaseway.change WHERE queue = $1 AND server = $2
 AND at < floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint - $3;
 
 -- name: queue
--- $1 is its name.
-SELECT id, id_key FROM leaseway.queue WHERE name = $1;
+-- $1 is its name. It is locked: a move marks it before or after this server is seen to have it, and not meanwhile.
+SELECT id, id_key, move FROM leaseway.queue WHERE name = $1 FOR UPDATE;
+
+-- name: settle
+-- What was moved here is served: it is this store's own now.
+UPDATE leaseway.queue SET move = '' WHERE id = $1 AND move <> '';
 
 -- name: new_queue
 INSERT INTO leaseway.queue (name, id_key) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING;
@@ -295,11 +338,11 @@ UPDATE leaseway.queue SET match = $2 WHERE id = $1;
 -- name: to_match
 -- All that a claim may yet take, also after a retry; a slice ends with the body that makes it too long.
 WITH found AS MATERIALIZED (
-    SELECT seq FROM leaseway.item WHERE queue = $1 AND seq > $2 AND status <> 'finished' ORDER BY seq LIMIT $3
+    SELECT seq FROM leaseway.item WHERE queue = $1 AND seq > $2 AND status <> 'finished' ORDER BY seq LIMIT $3 FOR UPDATE
 ), sized AS (
     SELECT found.seq, value, sum(octet_length(value)) OVER (ORDER BY found.seq ROWS UNBOUNDED PRECEDING)
         - octet_length(value) AS size
-    FROM found JOIN leaseway.body ON body.queue = $1 AND body.seq = found.seq
+    FROM found CROSS JOIN LATERAL (SELECT value FROM leaseway.body WHERE queue = $1 AND seq = found.seq LIMIT 1) AS body
 )
 SELECT seq, value FROM sized WHERE size <= $4 ORDER BY seq;
 
@@ -308,7 +351,8 @@ UPDATE leaseway.item AS item SET match_1 = m.match_1, match_2 = m.match_2, match
     match_5 = m.match_5, match_6 = m.match_6, match_7 = m.match_7, match_8 = m.match_8
 FROM unnest($2::bigint[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[],
     $10::bytea[]) AS m (seq, match_1, match_2, match_3, match_4, match_5, match_6, match_7, match_8)
-WHERE item.queue = $1 AND item.seq = m.seq;
+CROSS JOIN LATERAL (SELECT ctid FROM leaseway.item WHERE queue = $1 AND seq = m.seq LIMIT 1) AS place
+WHERE item.ctid = place.ctid;
 
 -- name: enter
 -- $1 is the server's name, $2 its version.

@@ -26,6 +26,7 @@ TABLES: Final = frozenset(
         "activity",
         "token",
         "ticket",
+        "access",
         "item",
         "body",
         "result",
@@ -58,12 +59,24 @@ async def migrate(connection: asyncpg.Connection, where: str) -> None:
         raise await _without_rights(connection, where, said_by(error)) from error
 
 
+async def check_tables(connection: asyncpg.Connection, where: str) -> None:
+    """Raises `StoreRefused` where there are no tables, or not those of this version; changes nothing."""
+    newest = load_migrations(PACKAGE)[-1][0]
+    version = await version_of(connection, where, newest)
+    if not version:
+        raise StoreRefused(f"there is no store of Leaseway in the database {where}; a start of the server makes one")
+    if version < newest:
+        raise StoreRefused(
+            f"the tables in the database {where} are an older Leaseway's, which a start of the server brings up to date"
+        )
+
+
 async def _step(connection: asyncpg.Connection, where: str) -> bool:
     """Runs the next script; True where there was none."""
     scripts = load_migrations(PACKAGE)
     async with connection.transaction():
         await connection.execute(SQL["lock"])
-        version = await _version(connection, where, newest=scripts[-1][0])
+        version = await version_of(connection, where, newest=scripts[-1][0])
         following = [script for number, script in scripts if number > version]
         if following:
             if not await connection.fetchval(SQL["is_there"]):
@@ -72,7 +85,7 @@ async def _step(connection: asyncpg.Connection, where: str) -> bool:
     return len(following) <= 1
 
 
-async def _version(connection: asyncpg.Connection, where: str, newest: int) -> int:
+async def version_of(connection: asyncpg.Connection, where: str, newest: int) -> int:
     """The version of the tables; 0 where there are none. Raises `StoreRefused` where they are not for us."""
     tables = {name for (name,) in await connection.fetch(SQL["tables"])}
     if not tables:

@@ -33,3 +33,12 @@ WHERE nspname = 'leaseway' AND relkind = 'r' AND relname <> 'version' AND NOT (
 
 -- name: who
 SELECT current_user::text, current_database()::text;
+
+-- name: found
+SELECT ARRAY (SELECT name::text FROM leaseway.queue ORDER BY name), (
+    SELECT count(*) FROM leaseway.server
+    WHERE beat_at > floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000) - $1::bigint
+);
+
+-- name: identity
+SELECT pg_catalog.pg_postmaster_start_time()::text, oid FROM pg_catalog.pg_database WHERE datname = current_database();

@@ -5,7 +5,7 @@ from typing import Final
 from leaseway_server.store.postgres.database import Database
 from leaseway_server.store.postgres.statements import SQL
 
-GONE_MS: Final = 4_000
+GONE_MS: Final = 3_500
 """A server that said nothing for so long, by the database's clock, is gone."""
 NUMBERS_A_MS: Final = 10
 """Bits: a database whose queues get less than 1,024 posts a ms, over its life, meets no number twice after a restored

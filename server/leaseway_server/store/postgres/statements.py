@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
+from leaseway_server.core.match import MOST_MATCHES
 from leaseway_server.store.columns import COLUMNS
 from leaseway_server.store.postgres.schema import PACKAGE
 from leaseway_server.store.queries import load_queries
 
 _TEXTS: Final = frozenset({"status", "ending", "posted_by", "lease_user", "worker", "key"})
-_BYTES: Final = frozenset({"meta", "progress", "error"})
+_BYTES: Final = frozenset({"meta", "progress", "error", *(f"match_{column}" for column in range(1, MOST_MATCHES + 1))})
 _INTEGERS: Final = frozenset({"rank", "attempts", "attempts_base", "failures", "losses", "max_attempts"})
 _SMALL: Final = frozenset({"ready", "held"})
 
@@ -38,17 +39,11 @@ def _queries() -> dict[str, str]:
 SQL: Final = _queries()
 
 
-@lru_cache
-def insert(indexed: int) -> str:
-    """Writes rows of `COLUMNS`, then the texts of so many members that `match` names, and the bodies last."""
-    matches = [f"match_{column}" for column in range(1, indexed + 1)]
-    following = len(COLUMNS) + 2
-    parts = {
-        "{matches}": "".join(f", {name}" for name in matches),
-        "{arrays}": _arrays(COLUMNS, 2),
-        "{match_arrays}": "".join(f", ${number}::bytea[]" for number, _ in enumerate(matches, following)),
-        "{bodies}": f"${following + indexed}",
-    }
+@lru_cache(512)
+def insert(columns: tuple[str, ...], indexed: int) -> str:
+    """Writes these columns, then the texts of so many members that `match` names, and the bodies last."""
+    named = (*columns, *(f"match_{column}" for column in range(1, indexed + 1)))
+    parts = {"{names}": ", ".join(named), "{arrays}": _arrays(named, 2), "{bodies}": f"${len(named) + 2}"}
     return _filled("insert", parts)
 
 

@@ -15,13 +15,14 @@ from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.match import Match
 from leaseway_server.core.model import HTTP, Item, Position, Status
 from leaseway_server.store.columns import item_of
+from leaseway_server.store.moved import refuse_moved
 from leaseway_server.store.postgres.database import CONNECT_SECONDS, Connection, Database
 from leaseway_server.store.postgres.faults import postgres_errors
 from leaseway_server.store.postgres.looking import PostgresLooking
 from leaseway_server.store.postgres.rematch import matched, rematch
 from leaseway_server.store.postgres.servers import GONE_MS
 from leaseway_server.store.postgres.statements import SQL
-from leaseway_server.store.postgres.turn import STATUSES, Marks, PostgresTurn
+from leaseway_server.store.postgres.turn import STATUSES, Marks, PostgresTurn, Row
 
 CHANGES_MS: Final = 60_000
 """So long a turn's changes may be read by other servers; whoever comes later compares what it watches."""
@@ -55,28 +56,41 @@ class PostgresStore:
 
     @classmethod
     async def open(cls, database: Database, name: str, epoch: int, time_of: Callable[[int], int] = _same) -> Self:
-        """Opens the queue of this name, or makes it. Raises as `Database.transaction` does."""
+        """Opens the queue of this name, or makes it. Raises as `Database.transaction` does, and `StoreRefused` where it
+        was moved."""
         async with database.transaction() as connection:
             await connection.execute(SQL["new_queue"], name, secrets.token_hex(KEY_BYTES))
-            [(queue, id_key)] = await connection.fetch(SQL["queue"], name)
+            [(queue, id_key, moved)] = await connection.fetch(SQL["queue"], name)
+            refuse_moved(moved, f"the queue {name} of the database {database.address}")
+            await connection.execute(SQL["settle"], queue)
             await connection.execute(SQL["new_share"], queue, epoch)
         return cls(database, epoch, queue, bytes.fromhex(id_key), time_of)
 
     @asynccontextmanager
     async def turn(self, *, durable: bool) -> AsyncIterator[PostgresTurn]:
         """A transaction; see `base.Store.turn`. Raises `StoreAway`, `StoreBusy`, `StoreFull`."""
-        async with self._transaction("begin" if durable else "begin_light") as connection:
-            yield PostgresTurn(connection, self.queue, self.ids, self.marks, self._time_of)
+        async with self._transaction() as connection:
+            yield PostgresTurn(connection, self.queue, self.ids, self.marks, self._time_of, durable=durable)
 
     @asynccontextmanager
-    async def _transaction(self, begin: str) -> AsyncIterator[Connection]:
+    async def _transaction(self) -> AsyncIterator[Connection]:
         with postgres_errors():
             connection = await self._connected()
             try:
-                await connection.execute(self._database.settle(SQL[begin]))
+                await connection.execute(self._database.settle(SQL["begin"]))
                 yield connection
             finally:
                 await _roll_back(connection)
+
+    async def ask(self, statement: str, *arguments: object) -> list[Row]:
+        """Runs one statement by the connection of the turns, between two of them: a transaction of its own."""
+        if not self._database.pooled:
+            with postgres_errors():
+                return await (await self._connected()).fetch(statement, *arguments)
+        async with self._transaction() as connection:  # Else what is prepared is not where it is executed.
+            rows = await connection.fetch(statement, *arguments)
+            await connection.execute("COMMIT")
+        return rows
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
@@ -89,14 +103,15 @@ class PostgresStore:
         Raises `StoreAway` while that cannot be told yet, `StoreLost` where it never can.
         """
         try:
-            async with self._transaction("begin") as connection:
+            async with self._transaction() as connection:
                 rows = await connection.fetch(SQL["marked"], self.queue, self.marks.server)
         except StoreBusy as busy:  # The transaction is not over.
             raise StoreAway(str(busy), unknown=True) from busy
         if not rows:
             raise StoreLost("the database has forgotten this server, and what became of its last turn")
-        before, self.marks.turn = self.marks.turn, rows[0]["turn"]
-        return self.marks.turn > before
+        before, found = self.marks.turn, rows[0]["turn"]
+        self.marks.turn = max(before, found)  # What a crash took back is not numbered so again: others have read it.
+        return bool(found > before)
 
     def check(self) -> None:
         """Nobody replaces a database while it is served."""
@@ -111,20 +126,17 @@ class PostgresStore:
 
     async def counts(self) -> dict[Status, int]:
         """How many items there are of each status, over all servers."""
-        async with self._database.transaction(readonly=True) as connection:
-            [numbers] = await connection.fetch(SQL["counts"], self.queue)
+        [numbers] = await self.ask(SQL["counts"], self.queue)
         return dict(zip(STATUSES, numbers, strict=True))
 
     async def paused(self) -> bool:
         """Whether the queue is paused."""
-        async with self._database.transaction(readonly=True) as connection:
-            [(_, paused)] = await connection.fetch(SQL["time"], self.queue)
+        [(_, paused, _)] = await self.ask(SQL["time"], self.queue)
         return bool(paused)
 
     async def leases(self) -> list[Item]:
         """All items that are `processing`, but for those of other servers that live."""
-        async with self._database.transaction(readonly=True) as connection:
-            rows = await connection.fetch(SQL["leases"], self.queue, self.epoch, HTTP, GONE_MS)
+        rows = await self.ask(SQL["leases"], self.queue, self.epoch, HTTP, GONE_MS)
         return [item_of(self.ids, row) for row in rows]
 
     async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:

@@ -12,7 +12,7 @@ from operator import ne, or_
 from typing import Any, Final, TypeAlias, get_args
 
 from leaseway_server.core.attempts import Attempt
-from leaseway_server.core.errors import StoreAway
+from leaseway_server.core.errors import StoreAway, StoreLost
 from leaseway_server.core.ids import IdPermutation
 from leaseway_server.core.keys import Key
 from leaseway_server.core.match import Narrowing
@@ -56,6 +56,8 @@ class _Written:
     """What a turn wrote so far; `rows` and `ready` as `change` has them."""
 
     anything: bool = False
+    shown: bool = False
+    """Whether anything of it shows in a view."""
     rows: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
     more: Counter[Status] = field(default_factory=Counter)
@@ -65,7 +67,14 @@ class PostgresTurn:
     """One transaction; see `base.Turn`. `time_of` may make another time of the database's (ms since the epoch)."""
 
     def __init__(
-        self, connection: Connection, queue: int, ids: IdPermutation, marks: Marks, time_of: Callable[[int], int]
+        self,
+        connection: Connection,
+        queue: int,
+        ids: IdPermutation,
+        marks: Marks,
+        time_of: Callable[[int], int],
+        *,
+        durable: bool,
     ) -> None:
         self.missed: list[str] = []
         self.paused = False
@@ -76,6 +85,7 @@ class PostgresTurn:
         self._ids = ids
         self._marks = marks
         self._time_of = time_of
+        self._durable = durable
         self._loaded: dict[str, Item] = {}
         self._told: list[tuple[str, int]] = []
         self._picked: dict[int, Row] = {}
@@ -83,13 +93,20 @@ class PostgresTurn:
 
     async def load(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist."""
-        seqs = [seq for seq in map(self._ids.seq_of, ids) if seq is not None]
+        seqs = sorted(seq for seq in map(self._ids.seq_of, ids) if seq is not None)
         self._loaded = {item.id: item for item in await self._items("load", seqs)} if seqs else {}
         return dict(self._loaded)
 
+    async def look(self, ids: Collection[str]) -> dict[str, Item]:
+        """The items that exist, as they are for others."""
+        seqs = [seq for seq in map(self._ids.seq_of, ids) if seq is not None]
+        return {item.id: item for item in await self._items("look", seqs)} if seqs else {}
+
     async def time(self) -> int:
-        """The database's time, by its clock."""
-        [(now, self.paused)] = await self._fetch(SQL["time"], self._queue)
+        """The database's time, by its clock. Raises `StoreLost` where the queue is here no more."""
+        [(now, self.paused, moved)] = await self._fetch(SQL["time"], self._queue)
+        if moved:  # While this server stood still for so long that nobody took it for alive.
+            raise StoreLost("the queue was moved to another store while this server served it")
         now = self._time_of(now)
         if self._told:
             await self._stamp(now)
@@ -119,7 +136,7 @@ class PostgresTurn:
         """The items, with `body`, but for those that are another server's by now."""
         bodies = {candidate.seq: candidate.body for candidate in candidates}
         items = [item_of(self._ids, row[_CANDIDATE:]) for seq in bodies if (row := self._picked.get(seq))]
-        if others := [seq for seq in bodies if seq not in self._picked]:
+        if others := sorted(seq for seq in bodies if seq not in self._picked):
             items += [item for item in await self._items("take", others) if item.ready]
         for item in items:
             item.body = bodies[item.seq]
@@ -163,8 +180,11 @@ class PostgresTurn:
         """New items."""
         for indexed in {len(item.match) for item in items}:
             alike = [item for item in items if len(item.match) == indexed]
-            columns = zip(*((*values_of(item), *item.match, item.body) for item in alike), strict=True)
-            await self._write(insert(indexed), *columns)
+            columns = list(zip(*map(values_of, alike), strict=True))
+            used = [any(column) for column in columns]  # A new item has null in most.
+            texts = zip(*((*item.match, item.body) for item in alike), strict=True)
+            statement = insert(tuple(compress(COLUMNS, used)), indexed)
+            await self._write(statement, *compress(columns, used), *texts)
         await self._save_results([item for item in items if item.status == "finished"])
         self._changed(items)
         self._became_ready(items)
@@ -173,6 +193,7 @@ class PostgresTurn:
         """Changed items, in one statement: what is as it was costs no index anything."""
         groups: dict[tuple[bool, ...], tuple[list[bool], list[Sequence[object]]]] = {}
         for before, after in changes:
+            self._written.shown |= before.rev != after.rev
             values = values_of(after)
             differs = list(map(ne, values_of(before), values))
             if any(differs):
@@ -245,11 +266,15 @@ class PostgresTurn:
         if not keys:
             return []
         await self._lock_keys({key for _, key in keys})
-        return await self._items("key_holders", *map(list, zip(*keys, strict=True)))
+        return await self._holders("key_holders", *map(list, zip(*keys, strict=True)))
 
     async def shared_key_holders(self, keys: Collection[str], posted_after: int) -> list[Item]:
         """Who else holds these keys."""
-        return await self._items("shared_key_holders", list(keys), posted_after)
+        return await self._holders("shared_key_holders", list(keys), posted_after)
+
+    async def _holders(self, query: str, *arguments: object) -> list[Item]:
+        seqs = sorted(seq for (seq,) in await self._fetch(SQL[query], self._queue, *arguments))
+        return await self._items("load", seqs) if seqs else []
 
     async def past_keys(self, posted_until: int, limit: int) -> list[Item]:
         """Items whose key's time is over."""
@@ -272,13 +297,18 @@ class PostgresTurn:
         return await self._time("oldest_ready")
 
     async def commit(self) -> None:
-        """Makes it durable. Raises `StoreAway` that says whether it is unknown what became of it."""
+        """Makes it durable. Raises `StoreAway` that says whether it is unknown what became of it.
+
+        What a view shows is durable in any case: servers and clients live on when a database crashes, and what they saw
+        of an item must not come again as something else.
+        """
         written = self._written
+        light = not (self._durable or written.shown)
         if written.anything:
             await self._mark(written)
         try:
             with postgres_errors():
-                ended = await self._execute("COMMIT")
+                ended = await self._execute(SQL["commit_light" if light else "commit"])
         except StoreAway as away:
             away.unknown = written.anything
             raise

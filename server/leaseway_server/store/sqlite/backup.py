@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from leaseway_server.core.errors import StoreRefused
-from leaseway_server.store.access import store as access
+from leaseway_server.store.access import sqlite as access
 from leaseway_server.store.sqlite.files import APPLICATION_ID, was_abandoned
 
 STEP_PAGES: Final = 256
@@ -35,8 +35,9 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What was copied, and the names of databases that are in the folder and not Leaseway's."""
+    """What was copied from where, and the names of databases that are in the folder and not Leaseway's."""
 
+    source: Path
     files: tuple[Copied, ...]
     left_out: tuple[str, ...]
 
@@ -61,7 +62,7 @@ def back_up(data: Path, target: Path) -> Backup:
         _sync(folder)
         _sync(folder.absolute().parent)
     copied = (Copied(path.name, (target / path.name).stat().st_size) for path in ours)
-    return Backup(tuple(copied), tuple(path.name for path in found if path not in ours))
+    return Backup(data, tuple(copied), tuple(path.name for path in found if path not in ours))
 
 
 @contextmanager

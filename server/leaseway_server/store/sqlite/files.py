@@ -21,6 +21,7 @@ WAL_BYTES: Final = 16 * 1024 * 1024
 MOST_WAL_BYTES: Final = 64 * 1024 * 1024
 """A log that grew past this while it could not begin anew, as during a long backup, is cut to it when it does."""
 _CHECK_STEPS: Final = 20_000
+_MOVING: Final = "moving"
 _OWN: Final = 0o600
 """Items are for nobody but the owner, whatever the umask says. SQLite gives its log and index the database's mode."""
 
@@ -45,7 +46,7 @@ def keep_private(path: Path) -> None:
 class FileLock:
     """An exclusive lock on a file of its own, held until `release` or the end of the process.
 
-    In the file stands who serves the store. `was_serving`: the last who did never said that it stopped.
+    In the file stands who serves the store, or moves it. `was_serving`: the last who served never said that it stopped.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,21 +54,30 @@ class FileLock:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = self._holder() or "unknown"
+            refusal = self._refusal(path.with_suffix(".db"))
             os.close(self._descriptor)
-            raise StoreRefused(
-                f"{path.with_suffix('.db')} is served by another process (id {holder}); "
-                "stop that one, or give this server a folder of its own"
-            ) from None
-        self.was_serving = self._holder() != ""
+            raise refusal from None
+        self.was_serving = self._holder().isdigit()
+
+    def _refusal(self, path: Path) -> StoreRefused:
+        holder = self._holder()
+        if holder == _MOVING:
+            return StoreRefused(f"{path} is being moved by another process; wait until that is done")
+        return StoreRefused(
+            f"{path} is served by another process (id {holder if holder.isdigit() else 'unknown'}); "
+            "stop that one, or give this server a folder of its own"
+        )
 
     def _holder(self) -> str:
-        text = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip()
-        return text if text.isdigit() else ""
+        return os.pread(self._descriptor, 32, 0).decode(errors="replace").strip()
 
     def mark_serving(self) -> None:
         """From here on a stop without `mark_stopped` is an unclean one, which may have left work in the log."""
         self._write(f"{os.getpid()}\n")
+
+    def mark_moving(self) -> None:
+        """Nobody serves the store; its items are copied to or from another one."""
+        self._write(f"{_MOVING}\n")
 
     def mark_stopped(self) -> None:
         """What the log holds is safe, or is about to be written back by SQLite's own close."""

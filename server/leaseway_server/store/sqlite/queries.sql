@@ -169,7 +169,11 @@ SELECT id_key, next_seq, epoch FROM state;
 INSERT INTO state (id_key, next_seq, epoch) VALUES (?, 1, 0);
 
 -- name: start
-UPDATE state SET epoch = epoch + 1;
+-- What was moved here is served: it is this store's own now.
+UPDATE state SET epoch = epoch + 1, move = '';
+
+-- name: moved
+SELECT move FROM state;
 
 -- name: reserve
 UPDATE state SET next_seq = ?;

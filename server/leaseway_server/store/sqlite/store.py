@@ -20,6 +20,7 @@ from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.match import Match
 from leaseway_server.core.model import Item, Position, Status
 from leaseway_server.store.columns import item_of
+from leaseway_server.store.moved import refuse_moved
 from leaseway_server.store.sqlite.files import FileLock, connect, keep_private, make_folder, refusals
 from leaseway_server.store.sqlite.looking import SqliteLooking
 from leaseway_server.store.sqlite.rematch import matched, rematch
@@ -98,6 +99,8 @@ class SqliteStore:
                 lock.mark_stopped()  # A start that fails below has written the log back and removed it.
             connection = connect(path)
             undo.callback(connection.close)
+            for (moved,) in connection.execute(SQL["moved"]):
+                refuse_moved(moved, str(path))
             store = cls(connection, lock, clock, salvaged)
             lock.mark_serving()
             undo.pop_all()
@@ -146,6 +149,10 @@ class SqliteStore:
         with sqlite_errors():
             log = await asyncio.get_running_loop().run_in_executor(self._thread, self._write_back)
         self._frames_a_row = max(0.05, (self._frames_a_row + log / rows) / 2)
+
+    async def committed(self) -> bool:
+        """Nothing is: a COMMIT in doubt is a `StoreLost` here."""
+        return False
 
     async def counts(self) -> dict[Status, int]:
         """How many items there are of each status."""

@@ -55,6 +55,7 @@ class SqliteTurn:
         commit: Callable[[], Awaitable[None]],
     ) -> None:
         self.missed: list[str] = []
+        self.paused: bool | None = None
         self._execute = connection.execute
         self._executemany = connection.executemany
         self._ids = ids
@@ -67,6 +68,10 @@ class SqliteTurn:
         seqs = {seq for seq in map(self._ids.seq_of, ids) if seq is not None}
         rows = self._execute(SQL["load"], (_numbers(seqs),)) if seqs else ()
         return {item.id: item for item in map(self._item, rows)}
+
+    async def look(self, ids: Collection[str]) -> dict[str, Item]:
+        """The items that exist: nobody else writes here."""
+        return await self.load(ids)
 
     async def time(self) -> int:
         """The clock's time: nobody else writes here."""

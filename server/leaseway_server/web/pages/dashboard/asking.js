@@ -2,8 +2,15 @@
 
 import { element } from "./element.js";
 
-/** Whether the person says yes. The focus is on the way out, so that a stray Enter does nothing. */
-export function confirmed(question, yes) {
+/**
+ * Whether the person says yes. The focus is on the way out, so that a stray Enter does nothing.
+ *
+ * @param {string} question
+ * @param {string} yes  what the button says
+ * @param {AbortSignal} signal  what is asked about is no longer shown: the answer is no
+ * @returns {Promise<boolean>}
+ */
+export function confirmed(question, yes, signal) {
   return new Promise((resolve) => {
     const dialog = element(
       "dialog",
@@ -20,6 +27,7 @@ export function confirmed(question, yes) {
       dialog.remove();
       resolve(dialog.returnValue === "yes");
     };
+    signal.addEventListener("abort", () => dialog.close(), { once: true });
     document.body.append(dialog);
     dialog.showModal();
   });

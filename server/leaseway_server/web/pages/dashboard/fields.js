@@ -9,6 +9,18 @@ import { element } from "./element.js";
 import { parseExact } from "./exact-json.js";
 import { drawSample, readAsUrl, shrink } from "./picture.js";
 
+/** @typedef {Record<string, any>} Schema  a JSON Schema, or a part of one */
+
+/**
+ * What a field is made for.
+ *
+ * @typedef {object} Place
+ * @property {string} title
+ * @property {Schema} schema
+ * @property {string} path
+ * @property {boolean} required
+ */
+
 let made = 0;
 
 /** A label, a control, what the schema says of it, and room for a fault. */
@@ -17,6 +29,11 @@ class Field {
   #control;
   #fault;
 
+  /**
+   * @param {Place} place
+   * @param {HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} control
+   * @param {Node[]} beside  what comes after it
+   */
   constructor(place, control, ...beside) {
     const { title, schema, path, required } = place;
     const id = `field-${++made}`;
@@ -30,6 +47,7 @@ class Field {
     this.root = element("div", { class: "field" }, element("label", {}, title, about && element("small", {}, about), control), beside, this.#fault);
   }
 
+  /** What is wrong with it; empty where nothing is. @param {string} text */
   complain(text) {
     this.#fault.textContent = text;
     this.#control.setAttribute("aria-invalid", String(text !== ""));
@@ -39,6 +57,7 @@ class Field {
 export class TextField extends Field {
   #input;
 
+  /** @param {Place} place */
   constructor(place) {
     const { schema } = place;
     const input = element("input", { value: schema.default, maxlength: schema.maxLength, autocomplete: "off" });
@@ -55,6 +74,7 @@ export class TextField extends Field {
 export class NumberField extends Field {
   #input;
 
+  /** @param {Place} place */
   constructor(place) {
     const { schema } = place;
     const { minimum, maximum, default: value } = schema;
@@ -73,10 +93,11 @@ export class ChoiceField extends Field {
   #select;
   #values;
 
+  /** @param {Place} place @param {any[]} values */
   constructor(place, values) {
     const given = values.indexOf(place.schema.default);
-    const option = (value, at) => element("option", { value: String(at), selected: at === given }, textOf(value));
-    const select = element("select", {}, !place.required && element("option", { value: "" }, ""), values.map(option));
+    const options = values.map((value, at) => element("option", { value: at, selected: at === given }, textOf(value)));
+    const select = element("select", {}, !place.required && element("option", { value: "" }, ""), options);
     super(place, select);
     this.#select = select;
     this.#values = values;
@@ -91,6 +112,7 @@ export class ChoiceField extends Field {
 export class JsonField extends Field {
   #area;
 
+  /** @param {Place} place @param {string} [text]  what is in it at first */
   constructor(place, text = "") {
     const area = element("textarea", { rows: "3", spellcheck: "false" });
     area.value = text;
@@ -109,6 +131,7 @@ export class PictureField extends Field {
   #sample = "";
   #limit;
 
+  /** @param {Place} place @param {number} limit  of a picture, in characters */
   constructor(place, limit) {
     const file = element("input", { type: "file", accept: "image/png,image/jpeg,image/webp" });
     const drawn = element("img", { class: "thumbnail", alt: "The drawn sample", hidden: true });
@@ -124,12 +147,13 @@ export class PictureField extends Field {
   }
 
   async read() {
-    const [file] = this.#file.files;
+    const file = this.#file.files?.[0];
     if (!file) return this.#sample || undefined;
     const url = await readAsUrl(file);
     return url.length <= this.#limit ? url : shrink(file, this.#limit);
   }
 
+  /** @param {HTMLImageElement} drawn */
   #draw(drawn) {
     this.#sample = drawn.src = drawSample();
     drawn.hidden = false;
@@ -138,6 +162,7 @@ export class PictureField extends Field {
   }
 }
 
+/** @param {any} value */
 function textOf(value) {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

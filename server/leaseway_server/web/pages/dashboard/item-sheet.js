@@ -3,7 +3,7 @@
  * and what may be done to it. Live: its changes are told by the monitor socket.
  */
 
-import { ConnectionLost, UnknownItem } from "../../_client/errors.js";
+import { ConnectionLost, Rejected, UnknownItem } from "../../_client/errors.js";
 import { age } from "./age.js";
 import { attemptTable } from "./attempts.js";
 import { element, fill } from "./element.js";
@@ -15,21 +15,36 @@ import { timeline } from "./timeline.js";
 import { shown } from "./value.js";
 import { ENDED } from "./words.js";
 
+/** @typedef {import("../../_client/protocol.js").View} View */
+/** @typedef {typeof PARTS[number]} PartName */
+
+const PARTS = /** @type {const} */ (["times", "why", "facts", "progress", "error", "attempts", "result", "item"]);
+
 export class ItemSheet {
   #screen;
   #queue;
   #id;
   #failed;
   #leave = new AbortController();
+  /** @type {View | null} */
   #view = null;
+  /** @type {import("./attempts.js").Attempt[]} */
   #attempts = [];
   #actions;
   #dialog;
   #badge = element("span", { class: "badge" });
   #progress = element("progress", { max: "100", "aria-label": "Progress" });
   #fault = element("p", { class: "fault", role: "alert" });
-  #parts = Object.fromEntries(["times", "why", "facts", "progress", "error", "attempts", "result", "item"].map((name) => [name, element("div", { "data-part": name })]));
+  /** @type {Record<string, HTMLElement>} */
+  #parts = Object.fromEntries(PARTS.map((name) => [name, element("div", { "data-part": name })]));
 
+  /**
+   * @param {import("./queue-screen.js").QueueScreen} screen
+   * @param {import("../../_client/client.js").Queue} queue
+   * @param {string} id
+   * @param {AbortSignal} signal
+   * @param {(error: Error) => void} failed  told what the screen cannot go on with
+   */
   constructor(screen, queue, id, signal, failed) {
     this.#screen = screen;
     this.#queue = queue;
@@ -37,12 +52,14 @@ export class ItemSheet {
     this.#failed = failed;
     signal.addEventListener("abort", () => this.close(), { signal: this.#leave.signal });
     const rights = new Set(["admin", "post"].filter((right) => screen.may(right)));
-    this.#actions = new ItemActions(queue, id, rights, (view) => this.#changed(view), () => this.#gone("It is deleted."));
+    const gone = () => this.#gone("It is deleted.");
+    this.#actions = new ItemActions(queue, id, rights, (view) => this.#changed(view), gone, this.#leave.signal);
     this.#dialog = this.#lay();
     document.body.append(this.#dialog);
     this.#dialog.showModal();
     void this.#follow();
     void this.#fetchItem();
+    if (!queue.online) void this.refresh(); // It may never be: then this is all that is told.
   }
 
   close() {
@@ -53,10 +70,11 @@ export class ItemSheet {
 
   /** Something changed in the queue, so that the reasons may be others; a retry of one that ended is not told. */
   async refresh() {
-    if (!this.#view) return;
+    if (!this.#view && this.#queue.online) return; // It is about to be told.
     try {
       const view = await this.#ask("", { stamp: "false" }); // Who looks must not shorten its life (PROTOCOL.md §3).
-      if (isNewer(view, this.#view)) this.#changed(view);
+      if (!this.#view) this.#show(view);
+      else if (isNewer(view, this.#view)) this.#changed(view);
       else if (!ENDED.has(view.status)) await this.#explain();
     } catch (error) {
       this.#wentWrong(error);
@@ -67,7 +85,6 @@ export class ItemSheet {
     const leave = () => {
       location.hash = linkTo(this.#screen.name);
     };
-    const part = (name, title) => element("section", { hidden: true }, element("h3", {}, title), this.#parts[name]);
     return element(
       "dialog",
       { class: "side", "aria-labelledby": "item", oncancel: leave },
@@ -80,21 +97,27 @@ export class ItemSheet {
       this.#fault,
       this.#progress,
       this.#actions.root,
-      part("why", "Why it is where it is"),
-      part("times", "Its times"),
-      part("error", "Last fault"),
-      part("attempts", "Attempts that ended without a result"),
-      part("progress", "Progress"),
-      part("result", "Result"),
-      part("item", "The item"),
-      part("facts", "More of it"),
+      this.#part("why", "Why it is where it is"),
+      this.#part("times", "Its times"),
+      this.#part("error", "Last fault"),
+      this.#part("attempts", "Attempts that ended without a result"),
+      this.#part("progress", "Progress"),
+      this.#part("result", "Result"),
+      this.#part("item", "The item"),
+      this.#part("facts", "More of it"),
     );
   }
 
+  /** @param {PartName} name @param {string} title */
+  #part(name, title) {
+    return element("section", { hidden: true }, element("h3", {}, title), this.#parts[name]);
+  }
+
+  /** A part that has nothing in it is hidden. @param {PartName} name @param {(Node | null)[]} content */
   #put(name, ...content) {
-    const there = content.some((each) => each !== null);
-    this.#parts[name].parentElement.hidden = !there;
-    fill(this.#parts[name], content);
+    const part = this.#parts[name];
+    /** @type {HTMLElement} */ (part.parentElement).hidden = content.every((each) => each === null);
+    fill(part, content);
   }
 
   // What is told
@@ -107,7 +130,7 @@ export class ItemSheet {
     }
   }
 
-  /** An answer told a newer state; of one that had ended it is watched anew. */
+  /** An answer told a newer state; of one that had ended it is watched anew. @param {View} view */
   #changed(view) {
     const watched = this.#view && !ENDED.has(this.#view.status);
     this.#show(view);
@@ -115,6 +138,7 @@ export class ItemSheet {
     if (!watched && !ENDED.has(view.status)) void this.#follow();
   }
 
+  /** @param {View} view */
   #show(view) {
     if (this.#view && !isNewer(view, this.#view)) return;
     const before = this.#view;
@@ -125,17 +149,18 @@ export class ItemSheet {
     this.#put("error", view.error && shown(view.error));
     this.#put("result", view.status === "finished" ? shown(view.result) : null);
     this.#put("facts", shown(factsOf(view)));
-    this.#showTimes();
-    const causes = ({ status, attempts, failures, losses }) => [status, attempts, failures, losses].join();
-    if (!before || causes(before) !== causes(view)) void this.#explain().catch((error) => this.#wentWrong(error));
+    this.#showTimes(view);
+    if (!before || causeOf(before) !== causeOf(view)) void this.#explain().catch((error) => this.#wentWrong(error));
   }
 
+  /** @param {View} view @param {View | null} before */
   #showLabel(view, before) {
     this.#badge.textContent = view.label;
     this.#badge.dataset.status = view.status;
     if (before) say(`${this.#id}: ${view.label}`);
   }
 
+  /** @param {View} view */
   #showProgress({ status, progress }) {
     const percent = progress?.percent;
     this.#progress.hidden = status !== "processing" && status !== "finished";
@@ -145,26 +170,31 @@ export class ItemSheet {
     this.#put("progress", progress === null ? null : shown(progress));
   }
 
-  #showTimes() {
-    this.#put("times", timeline(this.#view, this.#attempts, serverNow()));
+  /** @param {View} view */
+  #showTimes(view) {
+    this.#put("times", timeline(view, this.#attempts, serverNow()));
   }
 
   // What is asked
 
+  /** @param {string} path @param {Record<string, string>} [query] */
   #ask(path, query = {}) {
     return this.#queue.ask("GET", `items/${this.#id}${path}`, { query, signal: this.#leave.signal });
   }
 
   /** Why it is there, and what became of its attempts. */
   async #explain() {
-    const [why, { attempts }] = await Promise.all([this.#ask("/why"), this.#ask("/attempts")]);
+    const [told, { attempts }] = await Promise.all([this.#ask("/why"), this.#ask("/attempts")]);
+    const view = /** @type {View} */ (this.#view); // The newest by now.
     this.#attempts = attempts;
-    this.#showTimes();
+    this.#showTimes(view);
     this.#put("attempts", attempts.length ? attemptTable(attempts) : null);
-    const reasons = why.reasons.map(({ code, message }) => element("li", { "data-code": code }, message));
-    const { status, updatedAt } = this.#view;
-    const otherwise = why.waiting ? "Nothing but its turn is in the way." : `It is ${status}.`;
-    this.#put("why", reasons.length ? element("ul", {}, reasons) : element("p", {}, otherwise), element("p", { class: "hint" }, "Last change ", age(updatedAt)));
+    /** @type {{code: string, message: string}[]} */
+    const given = told.reasons;
+    const reasons = given.map(({ code, message }) => element("li", { "data-code": code }, message));
+    const otherwise = told.waiting ? "Nothing but its turn is in the way." : `It is ${view.status}.`;
+    const why = reasons.length ? element("ul", {}, reasons) : element("p", {}, otherwise);
+    this.#put("why", why, element("p", { class: "hint" }, "Told ", age(serverNow()), ", last change ", age(view.updatedAt)));
   }
 
   async #fetchItem() {
@@ -175,14 +205,15 @@ export class ItemSheet {
     }
   }
 
+  /** @param {unknown} error */
   #wentWrong(error) {
     if (this.#leave.signal.aborted || error instanceof ConnectionLost) return; // That is told already.
     if (error instanceof UnknownItem) this.#gone("There is no such item, or it is not yours to see.");
-    else if (error.name === "Rejected") this.#fault.textContent = error.message;
-    else this.#failed(error);
+    else if (error instanceof Rejected) this.#fault.textContent = error.message;
+    else this.#failed(/** @type {Error} */ (error));
   }
 
-  /** What was seen of it stays to be read. */
+  /** What was seen of it stays to be read. @param {string} text */
   #gone(text) {
     this.#leave.abort();
     this.#fault.textContent = text;
@@ -192,11 +223,22 @@ export class ItemSheet {
   }
 }
 
-/** A smaller `rev` is stale; a label may change without one, where a time passes (PROTOCOL.md §3). */
+/**
+ * A smaller `rev` is stale; a label may change without one, where a time passes (PROTOCOL.md §3).
+ *
+ * @param {View} view
+ * @param {View} before
+ */
 function isNewer(view, before) {
   return view.rev > before.rev || (view.rev === before.rev && view.label !== before.label);
 }
 
+/** What its reasons hang on. @param {View} view */
+function causeOf({ status, attempts, failures, losses }) {
+  return [status, attempts, failures, losses].join();
+}
+
+/** @param {View} view */
 function factsOf(view) {
   const { key, postedBy, priority, worker, attempts, failures, losses, maxAttempts, meta } = view;
   const facts = { key, postedBy, priority, worker, attempts, failures: `${failures} of ${maxAttempts}`, losses, meta };

@@ -4,10 +4,13 @@
  * It holds one page at a time and asks for the next by the server's cursor, so that a million items are no more than 25.
  */
 
+import { Rejected } from "../../_client/errors.js";
 import { Bulk } from "./bulk.js";
 import { element } from "./element.js";
 import { ItemRows } from "./item-rows.js";
 import { LABELS, STATUSES, faultText } from "./words.js";
+
+/** @typedef {import("../../_client/protocol.js").View} View */
 
 const ON_A_PAGE = 25;
 /** A request looks at a bounded number of items (PROTOCOL.md §5); so many are made before the person is asked. */
@@ -26,7 +29,7 @@ export class ItemTable {
   #older = element("button", { class: "quiet", type: "button", onclick: () => this.#turn(1) }, "Older");
   #where = element("p", { class: "hint", role: "status" });
   #fault = element("p", { class: "fault", role: "alert" });
-  /** What is listed now, and what `Bulk` means: not what is being typed. */
+  /** What is listed now, and what `Bulk` means: not what is being typed. @type {import("./bulk.js").Filter} */
   #filter = {};
   /** Where each page begins that was seen, and which of them is shown. */
   #cursors = [""];
@@ -34,6 +37,7 @@ export class ItemTable {
   /** The number of the newest question: an answer to an older one is stale. */
   #asked = 0;
 
+  /** @param {import("../../_client/client.js").Queue} queue @param {string} name  its @param {AbortSignal} signal */
   constructor(queue, name, signal) {
     this.#queue = queue;
     this.#rows = new ItemRows(name, "items", "There is no such item.");
@@ -50,7 +54,7 @@ export class ItemTable {
     );
   }
 
-  /** Lists what has this status and nothing else. */
+  /** Lists what has this status and nothing else. @param {string} status */
   only(status) {
     this.#status.value = status;
     for (const other of [this.#label, this.#poster, this.#key]) other.value = "";
@@ -65,13 +69,13 @@ export class ItemTable {
       const { items, next } = await this.#look(this.#cursors[this.#page]);
       if (asked === this.#asked) this.#show(items, next);
     } catch (error) {
-      if (error.name !== "Rejected") throw error;
+      if (!(error instanceof Rejected)) throw error;
       this.#fault.textContent = faultText(error);
     }
   }
 
   #filters() {
-    const changed = (event) => {
+    const changed = (/** @type {Event} */ event) => {
       event.preventDefault();
       this.#first();
     };
@@ -86,7 +90,12 @@ export class ItemTable {
     );
   }
 
-  /** A page that has something, or the last one of what was looked at. */
+  /**
+   * A page that has something, or the last one of what was looked at.
+   *
+   * @param {string} cursor
+   * @returns {Promise<{items: View[], next: string | null}>}
+   */
   async #look(cursor) {
     for (let look = 1, at = cursor; ; look += 1) {
       const query = { ...this.#filter, limit: String(ON_A_PAGE), results: "false", ...(at && { cursor: at }) };
@@ -96,16 +105,19 @@ export class ItemTable {
     }
   }
 
+  /** @param {View[]} items @param {string | null} next */
   #show(items, next) {
-    this.#rows.show(items);
+    this.#rows.show(items, !next);
     this.#cursors.length = this.#page + 1;
     if (next) this.#cursors.push(next);
     this.#newer.disabled = this.#page === 0;
     this.#older.disabled = !next;
-    const unseen = next && !items.length ? "; there is more to look through: Older goes on" : "";
-    this.#where.textContent = `Page ${this.#page + 1}${next ? "" : ", the last"}${unseen}`;
+    const isEmpty = next && !items.length;
+    const place = `Page ${this.#page + 1}${next ? "" : ", the last"}`;
+    this.#where.textContent = isEmpty ? "Nothing among the newest items so far. Older looks further." : place;
   }
 
+  /** @param {number} by  pages */
   #turn(by) {
     this.#page += by;
     this.#again();
@@ -124,6 +136,7 @@ export class ItemTable {
   }
 }
 
+/** @param {string} name @param {string[]} values */
 function choice(name, values) {
   return element("select", { name }, element("option", { value: "" }, "any"), values.map((value) => element("option", {}, value)));
 }

@@ -4,7 +4,7 @@
  * Owns which screen is shown. Who looks is `session.js`'s, where one is `place.js`'s.
  */
 
-import { AccessRefused, Unauthorized } from "../../_client/errors.js";
+import { AccessRefused, NoSuchQueue, Unauthorized } from "../../_client/errors.js";
 import { element, fill } from "./element.js";
 import { Overview } from "./overview.js";
 import { linkTo, placeNow } from "./place.js";
@@ -13,17 +13,20 @@ import { Session } from "./session.js";
 import { SignIn } from "./sign-in.js";
 import { offerThemes } from "./theme.js";
 
+/** What the configuration takes as a queue's name. */
+const QUEUE = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+
 class Dashboard {
   #session = new Session();
-  #screen = document.getElementById("screen");
-  #links = document.getElementById("queues");
-  #sign = document.getElementById("sign");
+  #screen = partOf("screen");
+  #links = partOf("queues");
+  #sign = partOf("sign");
   /** What is shown, if it is a queue. @type {QueueScreen | null} */
   #open = null;
   #leave = new AbortController();
 
   constructor() {
-    offerThemes(document.getElementById("theme"));
+    offerThemes(/** @type {HTMLSelectElement} */ (partOf("theme")));
     this.#sign.addEventListener("click", () => this.#signInOrOut());
     this.#session.addEventListener("queues", () => this.#showLinks());
     addEventListener("hashchange", () => this.#go());
@@ -34,7 +37,7 @@ class Dashboard {
     try {
       await this.#session.refresh();
     } catch (error) {
-      this.#failed(error);
+      this.#failed(/** @type {Error} */ (error));
       return;
     }
     this.#welcome();
@@ -55,12 +58,13 @@ class Dashboard {
     this.#showLinks();
     document.title = place.queue ? `${place.queue} · Leaseway` : "Leaseway";
     if (!place.queue) return fill(this.#screen, new Overview(this.#session, signal, (error) => this.#failed(error)).root);
+    if (!QUEUE.test(place.queue)) return this.#failed(new NoSuchQueue("no queue has such a name"));
     this.#open = new QueueScreen(this.#session, place.queue, signal, (error) => this.#failed(error));
     fill(this.#screen, this.#open.root);
     return this.#open.openItem(place.item);
   }
 
-  /** What no screen can go on with. */
+  /** What no screen can go on with. @param {Error} error */
   #failed(error) {
     if (error instanceof Unauthorized) {
       const wasIn = this.#session.signedIn;
@@ -71,6 +75,7 @@ class Dashboard {
     }
   }
 
+  /** @param {Error} error */
   #tell(error) {
     const { queue } = placeNow();
     const gone = queue && error instanceof AccessRefused;
@@ -92,6 +97,7 @@ class Dashboard {
     void this.#begin();
   }
 
+  /** @param {string} reason */
   #askForToken(reason) {
     this.#clear();
     const signIn = new SignIn(this.#session, reason, () => this.#welcome());
@@ -124,6 +130,11 @@ class Dashboard {
     fill(this.#screen);
     return this.#leave.signal;
   }
+}
+
+/** A part of the page that is always there. @param {string} id */
+function partOf(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
 }
 
 new Dashboard();

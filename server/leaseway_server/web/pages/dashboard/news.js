@@ -1,5 +1,6 @@
 /** What a screen reader says at once, though the eye finds it elsewhere. */
 
+/** @param {string} text */
 export function say(text) {
-  document.getElementById("news").textContent = text;
+  /** @type {HTMLElement} */ (document.getElementById("news")).textContent = text;
 }

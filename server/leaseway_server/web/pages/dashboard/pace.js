@@ -15,7 +15,7 @@ export class Pace {
   #busy = false;
   #asked = false;
 
-  /** `act` is asynchronous and handles its own errors. */
+  /** @param {() => Promise<void>} act  handles its own errors @param {number} everyMs @param {AbortSignal} signal */
   constructor(act, everyMs, signal) {
     this.#act = act;
     this.#everyMs = everyMs;

@@ -5,10 +5,12 @@ export function placeNow() {
   return { queue, item };
 }
 
+/** @param {string} queue @param {string} [item] */
 export function linkTo(queue, item = "") {
   return `#${[queue, item].filter(Boolean).map(encodeURIComponent).join("/")}`;
 }
 
+/** @param {string} text */
 function decoded(text) {
   try {
     return decodeURIComponent(text);

@@ -7,6 +7,8 @@ import { say } from "./news.js";
 import { formFor } from "./schema-form.js";
 import { faultText } from "./words.js";
 
+/** @typedef {import("../../_client/errors.js").Fault} Fault */
+
 /** What else is in an item that holds a picture. */
 const BESIDE_PICTURE = 1_000;
 const EXAMPLE = '{"hello": "world"}';
@@ -15,6 +17,7 @@ export class Posting {
   root;
   #queue;
   #posted;
+  /** Null where none can be made of the schema. */
   #form;
   #json;
   #inJson;
@@ -25,11 +28,15 @@ export class Posting {
   #delay = element("input", { type: "number", min: "0", step: "any", value: "0" });
   #post = element("button", {}, "Post the item");
 
-  /** `posted` is told the id of what was posted. */
+  /**
+   * @param {import("../../_client/client.js").Queue} queue
+   * @param {Pick<import("./queue-screen.js").Facts, "schemas" | "limits" | "counts">} facts
+   * @param {(id: string) => void} posted  told the id of what was posted
+   */
   constructor(queue, { schemas, limits, counts }, posted) {
     this.#queue = queue;
     this.#posted = posted;
-    this.#form = schemas.item && formFor(schemas.item, (limits.maxValueBytes ?? 0) - BESIDE_PICTURE);
+    this.#form = formFor(schemas.item, (limits.maxValueBytes ?? 0) - BESIDE_PICTURE);
     this.#inJson = element("input", { type: "checkbox", checked: !this.#form, onchange: () => void this.#turn() });
     this.#json = jsonField(schemas.item ? "" : EXAMPLE);
     this.#showFields();
@@ -37,6 +44,7 @@ export class Posting {
     this.root = this.#lay(isNew);
   }
 
+  /** @param {boolean} open */
   #lay(open) {
     return element(
       "details",
@@ -60,19 +68,25 @@ export class Posting {
     );
   }
 
+  /** Where the item is written now. */
+  get #shown() {
+    return this.#form && !this.#inJson.checked ? this.#form : this.#json;
+  }
+
   #showFields() {
-    fill(this.#fields, (this.#inJson.checked ? this.#json : this.#form).root);
+    fill(this.#fields, this.#shown.root);
   }
 
   /** What was filled in so far goes along into the JSON. */
   async #turn() {
     if (this.#inJson.checked) {
-      const value = await this.#form.read().catch(() => ({}));
+      const value = await this.#form?.read().catch(() => ({}));
       this.#json = jsonField(JSON.stringify(value, null, 2));
     }
     this.#showFields();
   }
 
+  /** @param {Event} event */
   async #submit(event) {
     event.preventDefault();
     this.#fault.textContent = "";
@@ -83,20 +97,21 @@ export class Posting {
       say(duplicate ? "The key was known: this is the item that was there." : "It is posted.");
       this.#posted(id);
     } catch (error) {
-      this.#explain(error);
+      this.#explain(/** @type {Error} */ (error));
     } finally {
       this.#post.disabled = false;
     }
   }
 
   async #body() {
-    const item = await (this.#inJson.checked ? this.#json : this.#form).read();
+    const item = await this.#shown.read();
     if (item === undefined) throw new SyntaxError("There is no item.");
     const delayMs = Math.round(this.#delay.valueAsNumber * 1000) || 0;
     const key = this.#key.value;
     return { item, ...(key && { key }), priority: this.#priority.valueAsNumber || 0, ...(delayMs && { delayMs }) };
   }
 
+  /** @param {Error & {errors?: Fault[]}} error */
   #explain(error) {
     const unknown = error instanceof ConnectionLost ? "\nIf the request went out, the item may be in the queue." : "";
     const rest = this.#complain(error.errors ?? []);
@@ -104,12 +119,13 @@ export class Posting {
     else this.#fault.textContent = "It was not posted: see what is marked.";
   }
 
-  /** Marks the fields of what was refused; gives the rest. */
+  /** Marks the fields of what was refused; gives the rest. @param {Fault[]} faults */
   #complain(faults) {
-    return this.#inJson.checked || !this.#form ? faults : this.#form.complain(faults);
+    return this.#form && !this.#inJson.checked ? this.#form.complain(faults) : faults;
   }
 }
 
+/** @param {string} text */
 function jsonField(text) {
   return new JsonField({ title: "Item", schema: { description: "as JSON" }, path: "/item", required: true }, text);
 }

@@ -15,13 +15,33 @@ import { say } from "./news.js";
 import { OwnItems } from "./own-items.js";
 import { Pace } from "./pace.js";
 import { Posting } from "./posting.js";
+import { CONNECT_WITHIN_MS, hindranceText } from "./words.js";
 import { Workers } from "./workers.js";
+
+/**
+ * What is told of a queue to who may see it (PROTOCOL.md §5).
+ *
+ * @typedef {object} Facts
+ * @property {string[]} rights
+ * @property {Record<string, number> | null} counts  null where each sees only its own items
+ * @property {boolean} paused
+ * @property {number | null} oldestReadyAt
+ * @property {{item?: import("./fields.js").Schema | null}} schemas
+ * @property {{maxValueBytes?: number}} limits
+ */
+
+/**
+ * A part of the screen. `told` hears the figures, `found` what is told of the queue, `refresh` asks for its own.
+ *
+ * @typedef {object} Part
+ * @property {HTMLElement} root
+ * @property {(stats: import("../../_client/client.js").Stats) => void} [told]
+ * @property {(facts: Facts) => void} [found]
+ * @property {() => Promise<void>} [refresh]
+ */
 
 /** Between two times that shown things are asked for again, milliseconds. */
 const EVERY = 1_500;
-/** So long a first connection may take, before it is told what hinders it. */
-const CONNECT_WITHIN = 10_000;
-
 export class QueueScreen {
   root;
   name;
@@ -36,14 +56,21 @@ export class QueueScreen {
   #pause = element("button", { class: "quiet", type: "button", hidden: true, onclick: () => this.#act(() => this.#turn()) });
   #again = element("button", { class: "quiet", type: "button", hidden: true, onclick: () => this.#pace.ask() }, "Refresh");
   #body = element("div", { class: "parts" });
+  /** @type {Part[]} */
   #parts = [];
   #pace;
   /** What keeps the first connection from coming about, where that is known. */
   #hindrance = "";
+  /** @type {ItemSheet | null} */
   #sheet = null;
   #item = "";
 
-  /** `failed` is told what this screen cannot go on with. */
+  /**
+   * @param {import("./session.js").Session} session
+   * @param {string} name
+   * @param {AbortSignal} signal
+   * @param {(error: Error) => void} failed  told what this screen cannot go on with
+   */
   constructor(session, name, signal, failed) {
     this.name = name;
     this.#session = session;
@@ -70,11 +97,12 @@ export class QueueScreen {
     void this.#begin();
   }
 
+  /** @param {string} right */
   may(right) {
     return this.#rights.has(right);
   }
 
-  /** Shows the item beside the queue; an empty id closes it. */
+  /** Shows the item beside the queue; an empty id closes it. @param {string} id */
   openItem(id) {
     if (id === this.#item) return;
     this.#item = id;
@@ -95,7 +123,7 @@ export class QueueScreen {
     try {
       facts = await this.#queue.ask("GET", "", { signal: this.#signal });
     } catch (error) {
-      if (!this.#signal.aborted) this.#failed(error);
+      if (!this.#signal.aborted) this.#failed(/** @type {Error} */ (error));
       return undefined;
     }
     this.#layFor(facts);
@@ -111,25 +139,22 @@ export class QueueScreen {
     fill(this.#body, new Posting(this.#queue, { schemas: { item: schema }, limits: {}, counts: null }, () => {}).root);
   }
 
-  /** All that the rights allow; an administrator may have changed them meanwhile. */
+  /** All that the rights allow; an administrator may have changed them meanwhile. @param {Facts} facts */
   #layFor(facts) {
     this.#rights = new Set(facts.rights);
     const own = new OwnItems(this.#queue, this.name, this.#signal, this.#session.signedIn);
-    const posted = (id) => {
+    const posted = (/** @type {string} */ id) => {
       own.add(id);
       this.#pace.ask();
       location.hash = `${this.name}/${id}`;
     };
-    const part = (there, make) => (there ? [make()] : []);
     const admin = this.may("admin");
-    const table = part(admin, () => new ItemTable(this.#queue, this.name, this.#signal));
+    const table = admin ? new ItemTable(this.#queue, this.name, this.#signal) : null;
     this.#parts = [
-      new Figures(facts, table[0] ? (status) => table[0].only(status) : null),
-      ...part(admin, () => new Chart(this.#queue)),
-      ...part(admin, () => new Workers(this.#queue, this.name)),
-      ...part(this.may("post"), () => new Posting(this.#queue, facts, posted)),
-      ...table,
-      ...part(!admin, () => own),
+      new Figures(facts, table && ((status) => table.only(status))),
+      ...(admin ? [new Chart(this.#queue), new Workers(this.#queue, this.name)] : []),
+      ...(this.may("post") ? [new Posting(this.#queue, facts, posted)] : []),
+      table ?? own,
     ];
     fill(this.#body, this.#parts.map((each) => each.root));
     this.#showPause(facts.paused);
@@ -145,7 +170,7 @@ export class QueueScreen {
 
   #listen() {
     this.#queue.addEventListener("online", () => {
-      this.#hindrance = "";
+      this.#hindrance = this.#fault.textContent = "";
       this.#tellState("open", "Live: changes are shown as they happen.");
       void this.#session.refresh().catch((error) => this.#wentWrong(error)); // What one may may be other by now.
       this.#pace.ask();
@@ -153,16 +178,16 @@ export class QueueScreen {
     this.#queue.addEventListener("offline", () =>
       this.#tellState("lost", this.#hindrance || "No connection to the server. It is tried again by itself; nothing is lost."),
     );
-    this.#queue.addEventListener("refused", ({ error }) => this.#failed(error));
+    this.#queue.addEventListener("refused", (event) => this.#failed(/** @type {any} */ (event).error));
   }
 
   async #connect() {
     try {
-      await this.#queue.connected({ timeoutMs: CONNECT_WITHIN });
+      await this.#queue.connected({ timeoutMs: CONNECT_WITHIN_MS });
     } catch (error) {
       if (!(error instanceof ConnectionLost) || this.#signal.aborted) return;
-      this.#hindrance = error.message;
-      this.#tellState("lost", error.message);
+      this.#hindrance = hindranceText(error);
+      this.#tellState("lost", this.#hindrance);
     }
   }
 
@@ -186,6 +211,7 @@ export class QueueScreen {
   }
 
   async #facts() {
+    /** @type {Facts} */
     const facts = await this.#queue.ask("GET", "", { signal: this.#signal });
     if (facts.rights.join() !== [...this.#rights].join()) return this.#layFor(facts);
     this.#showPause(facts.paused);
@@ -193,13 +219,14 @@ export class QueueScreen {
     return undefined;
   }
 
-  /** A connection that is lost is told already. */
+  /** A connection that is lost is told already. @param {Error} error */
   #wentWrong(error) {
     if (this.#signal.aborted || error instanceof ConnectionLost) return;
     if (error instanceof AccessRefused) this.#failed(error);
     else this.#fault.textContent = error.message;
   }
 
+  /** @param {boolean} paused */
   #showPause(paused) {
     this.#paused.hidden = !paused;
     this.#pause.hidden = !this.may("admin");
@@ -212,11 +239,16 @@ export class QueueScreen {
     say(paused ? "The queue is paused: nothing is given out." : "The queue goes on.");
   }
 
+  /** @param {() => Promise<void>} act */
   async #act(act) {
     this.#fault.textContent = "";
-    await act().catch((error) => this.#wentWrong(error));
+    await act().catch((error) => {
+      if (error instanceof ConnectionLost) this.#fault.textContent = `Nobody knows whether that was done: ${error.message}`;
+      else this.#wentWrong(error);
+    });
   }
 
+  /** @param {string} state @param {string} text */
   #tellState(state, text) {
     this.#state.dataset.state = state;
     this.#state.textContent = text;

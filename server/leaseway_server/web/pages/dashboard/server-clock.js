@@ -9,9 +9,13 @@ export function serverNow() {
   return performance.now() + ahead;
 }
 
-/** An answer of the server came now. Its header `Date` has whole seconds: each answer narrows down where in them it is. */
+/**
+ * An answer of the server came now. Its header `Date` has whole seconds: each answer narrows down where in them it is.
+ *
+ * @param {Response} response
+ */
 export function hearTime(response) {
-  const told = Date.parse(response.headers.get("date"));
+  const told = Date.parse(response.headers.get("date") ?? "");
   if (Number.isNaN(told)) return;
   const earliest = told - performance.now();
   ahead = Math.min(Math.max(ahead, earliest), earliest + 1000);

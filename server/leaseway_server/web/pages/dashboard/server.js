@@ -5,21 +5,26 @@ import { hearTime } from "./server-clock.js";
 
 const ROOT = new URL("../../", import.meta.url);
 
-/** The address of a queue. */
+/** The address of a queue. @param {string} queue */
 export function addressOf(queue) {
   return new URL(queue, ROOT);
 }
 
-/** How one comes in, as the client takes it; each answer tells the server's time. An empty token is none. */
+/**
+ * How one comes in, as the client takes it; each answer tells the server's time.
+ *
+ * @param {string} token  an empty one is none
+ */
 export function entry(token) {
   return { ...(token && { token }), fetch: timed };
 }
 
-/** The queues that one has any right on: `[{queue, rights}]`. Throws as the client does. */
+/** The queues that one has any right on, with these. Throws as the client does. @param {string} token */
 export function queuesFor(token) {
   return listQueues(ROOT, entry(token));
 }
 
+/** @type {typeof fetch} */
 async function timed(request, init) {
   const response = await fetch(request, init);
   hearTime(response);

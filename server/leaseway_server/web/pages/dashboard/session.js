@@ -1,14 +1,14 @@
 /** Who looks: a token, or nobody in particular. It is in memory, and in the tab's storage only where the person says so. */
 
 import { Queue } from "../../_client/client.js";
-import { keep, readKept } from "./kept.js";
+import { keep, readKept } from "../kept.js";
 import { addressOf, entry, queuesFor } from "./server.js";
 
 /** Between two pushes to one who looks, milliseconds: however many connections, together they are told so often. */
 const PUSH_EVERY = 500;
 
 export class Session extends EventTarget {
-  /** Those that one has any right on: `[{queue, rights}]`. */
+  /** Those that one has any right on. @type {{queue: string, rights: string[]}[]} */
   queues = [];
   #token = readKept("sessionStorage", "token");
 
@@ -22,7 +22,12 @@ export class Session extends EventTarget {
     this.dispatchEvent(new Event("queues"));
   }
 
-  /** Throws, and all stays as it was, where the token is not valid, or cannot be one. */
+  /**
+   * Throws, and all stays as it was, where the token is not valid, or cannot be one.
+   *
+   * @param {string} token
+   * @param {boolean} remember  in this tab
+   */
   async signIn(token, remember) {
     this.queues = await queuesFor(token);
     this.#token = token;
@@ -38,13 +43,17 @@ export class Session extends EventTarget {
   }
 
   /**
-   * A queue, by the JavaScript client: over sockets the token goes as a ticket, so that it enters no URL. It is one of
-   * so many `connections` of the screen. Who looks here fetches nothing: another may wait for the ends.
+   * A queue, by the JavaScript client: over sockets the token goes as a ticket, so that it enters no URL. Who looks here
+   * fetches nothing: another may wait for the ends.
+   *
+   * @param {string} queue
+   * @param {number} connections  of the screen, of which it is one
    */
   open(queue, connections) {
     return new Queue(addressOf(queue), { ...entry(this.#token), paceMs: PUSH_EVERY * connections, stamp: false });
   }
 
+  /** @param {string} queue */
   rightsOn(queue) {
     return new Set(this.queues.find((each) => each.queue === queue)?.rights);
   }

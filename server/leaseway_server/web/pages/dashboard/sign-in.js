@@ -10,7 +10,11 @@ export class SignIn {
   #remember = element("input", { type: "checkbox", id: "remember" });
   #fault = element("p", { class: "fault", role: "alert" });
 
-  /** `done` is called once one is in. `reason` says why a token is asked for. */
+  /**
+   * @param {import("./session.js").Session} session
+   * @param {string} reason  why a token is asked for
+   * @param {() => void} done  called once one is in
+   */
   constructor(session, reason, done) {
     this.#session = session;
     this.#done = done;
@@ -31,13 +35,14 @@ export class SignIn {
     this.#token.focus();
   }
 
+  /** @param {Event} event */
   async #submit(event) {
     event.preventDefault();
     this.#fault.textContent = "";
     try {
       await this.#session.signIn(this.#token.value.trim(), this.#remember.checked);
     } catch (error) {
-      this.#fault.textContent = error.message;
+      this.#fault.textContent = /** @type {Error} */ (error).message;
       this.#token.select();
       return;
     }

@@ -3,7 +3,15 @@
 import { element } from "./element.js";
 import { duration, moment } from "./words.js";
 
-/** `attempts` are those that ended otherwise than well, `now` is the server's. */
+/** @typedef {import("../../_client/protocol.js").View} View */
+/** @typedef {import("./attempts.js").Attempt} Attempt */
+/** @typedef {{from: number, to: number, ending: string}} Stretch */
+
+/**
+ * @param {View} view
+ * @param {Attempt[]} attempts  those that ended otherwise than well
+ * @param {number} now  the server's
+ */
 export function timeline(view, attempts, now) {
   const times = timesOf(view);
   const stretches = stretchesOf(view, attempts, now);
@@ -11,7 +19,7 @@ export function timeline(view, attempts, now) {
   if (!view.finishedAt) ends.push(now);
   const first = Math.min(...ends);
   const span = Math.max(1, Math.max(...ends) - first);
-  const at = (node, from, to = from) => {
+  const at = (/** @type {HTMLElement} */ node, /** @type {number} */ from, to = from) => {
     node.style.insetInlineStart = `${((from - first) / span) * 100}%`;
     if (to > from) node.style.inlineSize = `${((to - from) / span) * 100}%`;
     return node;
@@ -29,8 +37,10 @@ export function timeline(view, attempts, now) {
   );
 }
 
+/** The earliest first. @param {View} view */
 function timesOf(view) {
   const { postedAt, dueAt, startedAt, finishedAt, expiresAt } = view;
+  /** @type {[string, number | null][]} */
   const times = [
     ["posted", postedAt],
     ["due", dueAt > postedAt && !finishedAt ? dueAt : null],
@@ -38,9 +48,11 @@ function timesOf(view) {
     ["expires", finishedAt ? null : expiresAt],
     [view.status, finishedAt],
   ];
-  return times.filter(([, at]) => at).sort(([, one], [, other]) => one - other);
+  const known = /** @type {[string, number][]} */ (times.filter(([, at]) => at));
+  return known.sort(([, one], [, other]) => one - other);
 }
 
+/** @param {View} view @param {Attempt[]} attempts @param {number} now @returns {Stretch[]} */
 function stretchesOf(view, attempts, now) {
   const before = attempts.filter((each) => each.from).map(({ from, to, ending }) => ({ from, to, ending }));
   const charged = attempts.some((each) => each.attempts === view.attempts);
@@ -48,6 +60,7 @@ function stretchesOf(view, attempts, now) {
   return [...before, { from: view.startedAt, to: view.finishedAt ?? now, ending: view.status }];
 }
 
+/** @param {number} ms */
 function since(ms) {
   return ms < 0 ? `${duration(-ms)} before` : `${duration(ms)} later`;
 }

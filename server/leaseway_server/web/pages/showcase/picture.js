@@ -33,9 +33,14 @@ export async function look(bytes) {
 /** The upright picture. Throws `BadPicture`. @param {Blob} blob @returns {Promise<ImageBitmap>} */
 export async function decode(blob) {
   const bitmap = await createImageBitmap(blob).catch(() => {
-    throw new BadPicture("this is no picture that a browser can read");
+    throw new BadPicture("it has no pixels that can be read: it is damaged, empty, or no PNG, JPEG, WebP or GIF");
   });
-  checkSize(bitmap.width, bitmap.height);
+  try {
+    checkSize(bitmap.width, bitmap.height);
+  } catch (error) {
+    bitmap.close(); // Its memory, which is much, is given back now and not some time.
+    throw error;
+  }
   return bitmap;
 }
 

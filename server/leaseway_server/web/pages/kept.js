@@ -1,5 +1,8 @@
-/** What the browser keeps for this page, where it may: the token of this tab if the person says so, and the colours. */
+/** What the browser keeps for these pages, where it may: in this tab until it is closed, or in this browser for good. */
 
+/** @typedef {"localStorage" | "sessionStorage"} Storage */
+
+/** @param {Storage} storage @param {string} name @returns {string} */
 export function readKept(storage, name) {
   try {
     return globalThis[storage].getItem(`leaseway-${name}`) ?? "";
@@ -8,7 +11,7 @@ export function readKept(storage, name) {
   }
 }
 
-/** Keeps a text; an empty one is forgotten. */
+/** Keeps a text; an empty one is forgotten. @param {Storage} storage @param {string} name @param {string} text */
 export function keep(storage, name, text) {
   try {
     if (text) globalThis[storage].setItem(`leaseway-${name}`, text);

@@ -1,0 +1,86 @@
+"""The servers that share a store: this one says each second that it is alive, and learns who else is.
+
+Whoever says nothing for some seconds is gone; whoever speaks again is back. What follows from either is each engine's.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Final
+
+from leaseway_server.core.errors import StoreError
+from leaseway_server.runtime.clock import Clock
+from leaseway_server.runtime.engine import Engine
+from leaseway_server.store.shared import Registry, Roll
+
+BEAT_SECONDS: Final = 1.0
+JOIN_SECONDS: Final = 0.1
+JOIN_ROLLS: Final = 30
+"""So many rolls at most a server waits until the others have seen it; who is not there by then is about to be gone."""
+FORGET_BEATS: Final = 600
+"""Those that are gone for long are looked for so seldom."""
+
+_log = logging.getLogger(__name__)
+
+
+class Peers:
+    """This server among the others. `engines` are those of its queues."""
+
+    def __init__(self, registry: Registry, clock: Clock, engines: Callable[[], Collection[Engine]]) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._engines = engines
+        self._alive: frozenset[int] = frozenset()
+        self._newest = 0
+        self._beats = 0
+
+    async def join(self) -> None:
+        """Returns when all others know of this server: from then on their turns say what they change."""
+        roll = await self._beat()
+        known_from = roll.now
+        for _ in range(JOIN_ROLLS):
+            if all(beat_at > known_from for beat_at in roll.alive.values()):
+                break
+            await asyncio.sleep(JOIN_SECONDS)
+            roll = await self._beat()
+        self._meet(roll)
+
+    def introduce(self, engine: Engine) -> None:
+        """It learns who is there, from the first on."""
+        if engine.surroundings is not None:
+            engine.surroundings.meet(self._alive, self._newest)
+
+    async def run(self) -> None:
+        """Says so each second until it is cancelled."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            try:
+                self._meet(await self._beat())
+                self._beats += 1
+                if self._beats % FORGET_BEATS == 0:
+                    await self._registry.forget()
+            except StoreError:
+                for engine in self._engines():
+                    engine.suspect()  # Each has a connection of its own, and may be as well as before.
+
+    async def leave(self) -> None:
+        """A planned stop: the others need not wait to see that it is gone."""
+        try:
+            await self._registry.leave()
+        except StoreError as fault:
+            _log.warning("the others were not told of the stop", extra={"event": "peers.untold", "fault": str(fault)})
+
+    async def _beat(self) -> Roll:
+        began = self._clock.now()
+        roll = await self._registry.beat()
+        self._clock.agree(roll.now, self._clock.now() - began)
+        return roll
+
+    def _meet(self, roll: Roll) -> None:
+        alive = frozenset(roll.alive)
+        if alive != self._alive:
+            said = {"event": "peers.changed", "servers": len(alive) + 1, "gone": sorted(self._alive - alive)}
+            _log.info("the servers that share the store are others now", extra=said)
+        self._alive, self._newest = alive, roll.newest
+        for engine in self._engines():
+            self.introduce(engine)

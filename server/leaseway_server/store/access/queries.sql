@@ -1,8 +1,0 @@
--- name: tokens
-SELECT hash, id, user, queues, rights, created_at, expires_at FROM token ORDER BY created_at, id;
-
--- name: add
-INSERT INTO token (hash, id, user, queues, rights, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?);
-
--- name: revoke
-DELETE FROM token WHERE id = ?;

@@ -1,0 +1,66 @@
+"""The engine on PostgreSQL, where another server's locks are in its way."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from leaseway_server.core.commands import Change, Changed
+from leaseway_server.core.events import Cancel
+from support.bench import Bench, open_bench
+from support.postgres import Postgres
+
+LOCK = "SELECT FROM leaseway.item WHERE seq = $1 FOR UPDATE"
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()"
+
+
+@pytest.fixture
+async def bench(postgres: Postgres, tmp_path: Path) -> AsyncIterator[Bench]:
+    """An engine on PostgreSQL."""
+    async with open_bench("postgres", tmp_path, lambda: postgres) as bench:
+        yield bench
+
+
+@pytest.fixture
+async def other(postgres: Postgres) -> AsyncIterator[asyncpg.Connection]:
+    """Another server's connection, within a transaction, which looks late whether it waits in a circle."""
+    connection = await asyncpg.connect(await postgres.shared())
+    await connection.execute("SET deadlock_timeout = '20s'; BEGIN")
+    yield connection
+    await connection.close()
+
+
+async def waits(bench: Bench) -> None:
+    """Returns when the engine's turn waits for a lock."""
+    async with bench.engine._store.store._database.transaction() as connection:  # type: ignore[attr-defined]
+        while not await connection.fetchval(WAITING):
+            pass
+
+
+async def test_a_turn_that_was_in_a_deadlock_is_run_again_and_nobody_notices(
+    bench: Bench, other: asyncpg.Connection, quiet: None
+) -> None:
+    first, second = await bench.post(), await bench.post()
+    await other.fetch(LOCK, second.seq)
+    done = asyncio.create_task(bench.do(Change(first.id, Cancel()), Change(second.id, Cancel())))
+    await waits(bench)  # It has the first one by now.
+    await other.fetch(LOCK, first.seq)  # This closes the circle, of which the engine's turn gives up its part.
+    assert not done.done()
+    await other.execute("ROLLBACK")
+    outcomes = await done
+    assert [isinstance(each, Changed) and each.accepted for each in outcomes] == [True, True]
+    assert [(await bench.read(item.id)).status for item in (first, second)] == ["cancelled", "cancelled"]
+    assert bench.writable()
+
+
+async def test_a_turn_waits_for_who_has_its_rows(bench: Bench, other: asyncpg.Connection) -> None:
+    item = await bench.post()
+    await other.fetch(LOCK, item.seq)
+    done = asyncio.create_task(bench.do(Change(item.id, Cancel())))
+    await waits(bench)
+    await other.execute("COMMIT")
+    (outcome,) = await done
+    assert isinstance(outcome, Changed)
+    assert outcome.accepted

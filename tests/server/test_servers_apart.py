@@ -1,0 +1,225 @@
+"""Servers of one database: one dies, or has another clock; the database is cut off, or restarted."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+import pytest
+
+from leaseway_server.runtime.clock import Clock
+from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, run, running_cluster, until_it_says
+from support.pgbouncer import pgbouncer
+from support.postgres import Postgres, own_postgres
+from support.process import server_process
+from support.raw import raw_socket
+from support.server import TestServer
+
+QUICK = OPEN.replace("[server]\n", '[server]\nresume_grace = "1s"\n')
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Waits until it is so, while the servers go on."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():  # noqa: ASYNC110  It is many things, of which none tells when it changes.
+            await asyncio.sleep(0)
+
+
+async def all_ids(server: TestServer) -> set[str]:
+    """Of all items that are there."""
+    found: set[str] = set()
+    path = "/items?limit=1000"
+    while path:
+        page = await ask(server, "GET", path)
+        found |= {view["id"] for view in page["items"]}
+        path = f"/items?limit=1000&cursor={page['next']}" if page["next"] else ""
+    return found
+
+
+# ── A server dies ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.protocol("1.33", "6.13", "6.15", "6.19", "7.11")
+async def test_what_a_killed_server_held_is_resumed_elsewhere_or_requeued_at_no_loss(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicken(monkeypatch)
+    async with running_cluster(postgres, tmp_path, 1, QUICK) as cluster:
+        (survivor,) = cluster.servers
+        (folder := tmp_path / "process").mkdir()
+        async with (
+            server_process(folder, QUICK, store=cluster.url) as dies,
+            raw_socket(f"{dies.ws_url}/demo/work") as worker,
+            raw_socket(f"{dies.ws_url}/demo/work") as gone,
+        ):
+            posts = [{"item": number} for number in range(2)]
+            resumed, parted = [each["id"] for each in (await ask(survivor, "POST", "/items", posts))["items"]]
+            assert (await worker.ask({"claim": {"worker": "box-1"}}))["id"] == resumed
+            assert (await gone.ask({"claim": {"worker": "box-2"}}))["id"] == parted
+            await dies.kill()
+        async with raw_socket(f"{survivor.ws_url}/demo/work") as back:
+            ack = await back.ask({"resume": {"worker": "box-1", "leases": [{"id": resumed, "attempts": 1}]}})
+            assert ack["leases"][0]["accepted"]
+            waiting = await back.ask({"claim": {"waitMs": 60_000, "worker": "box-1"}})
+            assert (waiting["id"], waiting["attempts"]) == (parted, 2)
+            assert (await back.ask({"result": {"id": resumed, "value": 1}}))["accepted"]
+            attempts = await ask(survivor, "GET", f"/items/{parted}/attempts")
+            assert [(each["worker"], each["ending"]) for each in attempts["attempts"]] == [("box-2", "parted")]
+            for item_id in (resumed, parted):
+                assert (await ask(survivor, "GET", f"/items/{item_id}"))["losses"] == 0
+
+
+async def test_a_planned_stop_is_seen_at_once_and_its_last_changes_are_told(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicken(monkeypatch)
+    async with running_cluster(postgres, tmp_path, 1, QUICK) as cluster:
+        (stays,) = cluster.servers
+        async with raw_socket(f"{stays.ws_url}/demo/monitor") as watching:
+            async with cluster.another() as stops:
+                posted = await watching.ask({"post": {"item": 1, "subscribe": True}})
+                async with raw_socket(f"{stops.ws_url}/demo/work") as worker:
+                    assert (await worker.ask({"claim": {"worker": "box-1"}}))["id"] == posted["id"]
+                    await ask(stops, "POST", f"/items/{posted['id']}/cancel")
+            views = await hear_until(watching, lambda view: bool(view.get("finishedAt")))
+            assert views[-1]["status"] == "cancelled"
+        await until_it_says(stays, "/workers", lambda _: not stays.engine("demo").epochs.alive)
+
+
+# ── Clocks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Apart(Clock):
+    """A clock that is so many ms off."""
+
+    def __init__(self, ms: int) -> None:
+        super().__init__()
+        self._offset += ms / 1000
+
+
+@pytest.mark.protocol("0.9", "7.17")
+async def test_clocks_that_are_a_minute_apart_end_no_lease_and_agree(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicken(monkeypatch)
+    clocks = [Apart(60_000), Apart(-60_000)]
+    async with running_cluster(postgres, tmp_path, 2, clocks=clocks) as cluster:
+        fast, slow = cluster.servers
+        assert abs(clocks[0].now() - clocks[1].now()) < 1_000
+        async with raw_socket(f"{fast.ws_url}/demo/work") as worker:
+            worker.say({"claim": {"worker": "box-1", "waitMs": 60_000}})
+            posted = await ask(slow, "POST", "/items", {"item": 1})
+            item = await worker.hear()
+            assert item["id"] == posted["id"]
+            assert abs(item["leaseUntil"] - item["leaseMs"] - posted["postedAt"]) < 5_000
+            later = await ask(slow, "POST", "/items", {"item": 2, "delayMs": 200})
+            worker.say({"claim": {"worker": "box-1", "waitMs": 10_000}})
+            assert (await worker.hear())["id"] == later["id"]
+            assert (await ask(slow, "GET", f"/items/{item['id']}"))["status"] == "processing"
+
+
+# ── The database ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+CUT = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+
+
+@pytest.mark.protocol("7.21")
+async def test_connections_that_are_cut_cost_nothing(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: None
+) -> None:
+    """Those that listen too: what they would have heard is found by looking."""
+    quicken(monkeypatch)
+    async with running_cluster(postgres, tmp_path, 2) as cluster:
+        here, there = cluster.servers
+        async with (
+            raw_socket(f"{here.ws_url}/demo/monitor") as watching,
+            raw_socket(f"{there.ws_url}/demo/work") as worker,
+        ):
+            for _ in range(3):
+                worker.say({"claim": {"worker": "box-1", "waitMs": 60_000}})
+                await run(cluster.url, CUT)
+                posted = await watching.ask({"post": {"item": 1, "subscribe": True}})
+                assert posted["type"] == "posted"
+                item = await worker.hear()
+                assert (item["id"], item["attempts"]) == (posted["id"], 1)
+                await run(cluster.url, CUT)
+                ack = await worker.ask({"result": {"id": item["id"], "value": 1}})
+                assert ack["accepted"]
+                views = await hear_until(watching, lambda view: bool(view.get("finishedAt")))
+                assert views[-1]["status"] == "finished"
+        for server in (here, there):
+            assert not server.engine("demo").away
+
+
+@pytest.mark.protocol("7.18", "7.20")
+async def test_a_database_that_restarts_under_load_loses_nothing_that_was_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: None
+) -> None:
+    quicken(monkeypatch)
+    with own_postgres() as postgres:
+        async with running_cluster(postgres, tmp_path, 2) as cluster:
+            promised: set[str] = set()
+            refused: set[int] = set()
+            over = asyncio.Event()
+
+            async def post_on(base_url: str) -> None:
+                async with httpx.AsyncClient(base_url=base_url) as http:
+                    while not over.is_set():
+                        answer = await http.post("/demo/items", json={"item": 1})
+                        if answer.status_code == 201:
+                            promised.add(answer.json()["id"])
+                        else:
+                            refused.add(answer.status_code)
+                            assert "cannot reach its database" in answer.text
+
+            async with raw_socket(f"{cluster.servers[0].ws_url}/demo/work") as worker, asyncio.TaskGroup() as group:
+                for server in cluster.servers:
+                    group.create_task(post_on(server.base_url))
+                held = await worker.ask({"claim": {"worker": "box-1", "waitMs": 60_000}})
+                await until(lambda: len(promised) >= 20)
+                await asyncio.to_thread(postgres.stop)
+                await until(lambda: bool(refused))
+                await asyncio.to_thread(postgres.start)
+                before = len(promised)
+                await until(lambda: len(promised) >= before + 20)
+                await until(lambda: not any(server.engine("demo").away for server in cluster.servers))
+                over.set()
+                assert (await worker.ask({"result": {"id": held["id"], "value": 1}}))["accepted"]
+            found = await all_ids(cluster.servers[1])
+            assert promised <= found
+            assert refused == {503}
+
+
+@pytest.mark.protocol("7.15")
+@pytest.mark.parametrize("listens", [True, False], ids=["with a listen_url", "by looking alone"])
+async def test_servers_work_through_pgbouncer_in_transaction_mode(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listens: bool
+) -> None:
+    quicken(monkeypatch)
+    with pgbouncer(postgres) as port:
+        async with running_cluster(postgres, tmp_path, 0) as cluster:
+            parts = urlsplit(cluster.url)
+            pooled = urlunsplit(parts._replace(netloc=f"postgres@127.0.0.1:{port}"))
+            for _ in range(2):
+                await cluster.add(url=pooled, listen_url=cluster.url if listens else "")
+            here, there = cluster.servers
+            async with (
+                raw_socket(f"{here.ws_url}/demo/monitor") as watching,
+                raw_socket(f"{there.ws_url}/demo/work") as worker,
+            ):
+                worker.say({"claim": {"worker": "box-1", "criteria": {"n": {"$lt": 9}}, "count": 3, "waitMs": 60_000}})
+                for number in range(3):
+                    await watching.ask({"post": {"item": {"n": number}, "key": f"key {number}", "subscribe": True}})
+                for item in await worker.hear_all(3):
+                    worker.say({"result": {"id": item["id"], "value": 1}})
+                ends: set[str] = set()
+
+                def all_ended(view: Any) -> bool:
+                    ends.update([view["id"]] if view.get("finishedAt") else [])
+                    return len(ends) == 3
+
+                await hear_until(watching, all_ended)
+            assert (await ask(there, "POST", "/items", {"item": {"n": 1}, "key": "key 1"}))["duplicate"]

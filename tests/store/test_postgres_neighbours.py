@@ -1,0 +1,145 @@
+"""What servers tell each other through a database: who is there, what a turn changed, and hints."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from leaseway_server.core.events import Result
+from leaseway_server.core.model import NewItem
+from leaseway_server.store.postgres import neighbours, servers
+from leaseway_server.store.postgres.database import Database
+from leaseway_server.store.postgres.hints import PostgresHints
+from leaseway_server.store.postgres.neighbours import PostgresRegistry, PostgresSharedQueue
+from leaseway_server.store.postgres.servers import GONE_MS
+from leaseway_server.store.postgres.store import PostgresStore
+from support.model import NOW
+from support.postgres import Postgres, fresh_database
+from support.stored import changed, posted
+
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+Enter = Callable[[], Awaitable[PostgresRegistry]]
+
+
+@pytest.fixture
+async def database(postgres: Postgres) -> AsyncIterator[Database]:
+    """A database of the test's own."""
+    async with fresh_database(postgres) as url, await Database.open(url) as database:
+        yield database
+
+
+@pytest.fixture
+async def enter(database: Database) -> Enter:
+    """Another server, each time."""
+
+    async def entered() -> PostgresRegistry:
+        return PostgresRegistry(database, await servers.enter(database, "host", "0.1"), "host", "0.1")
+
+    return entered
+
+
+async def aged(database: Database, epoch: int, ms: int) -> None:
+    """This server said its last word so much earlier."""
+    async with database.transaction() as connection:
+        await connection.execute("UPDATE leaseway.server SET beat_at = beat_at - $2 WHERE epoch = $1", epoch, ms)
+
+
+async def count(store: PostgresStore, more: int) -> None:
+    """A turn after which so many more are pending."""
+    async with store.turn(durable=True) as turn:
+        await turn.count({"pending": more})
+        await turn.commit()
+
+
+async def test_servers_see_each_other_while_they_say_that_they_live(database: Database, enter: Enter) -> None:
+    one, other = await enter(), await enter()
+    roll = await one.beat()
+    assert (set(roll.alive), roll.newest) == ({other.epoch}, other.epoch)
+    assert 0 <= roll.now - roll.alive[other.epoch] < GONE_MS
+    await aged(database, other.epoch, GONE_MS)
+    assert set((await one.beat()).alive) == set()
+    assert set((await other.beat()).alive) == {one.epoch}
+    assert set((await one.beat()).alive) == {other.epoch}, "it is back"
+    await other.leave()
+    assert set((await one.beat()).alive) == set()
+
+
+async def test_who_was_forgotten_enters_anew_by_saying_that_it_lives(database: Database, enter: Enter) -> None:
+    one, other = await enter(), await enter()
+    store = await PostgresStore.open(database, "queue", other.epoch)
+    await count(store, 2)
+    assert await one.forget() == 0
+    await aged(database, other.epoch, neighbours.KEPT_MS)
+    assert await one.forget() == 1
+    shared = PostgresSharedQueue(store)
+    _, shares = await shared.look()
+    assert [(share.server, share.counts["pending"]) for share in shares] == [(0, 2)], "what it counted stays"
+    await other.beat()
+    assert set((await one.beat()).alive) == {other.epoch}
+    await count(store, 1)
+    assert (await store.counts())["pending"] == 3
+    await store.close()
+
+
+async def test_a_turn_is_read_by_others_with_what_it_changed(database: Database, enter: Enter) -> None:
+    async with AsyncExitStack() as stack:
+        stores = []
+        for _ in range(2):
+            stores.append(await PostgresStore.open(database, "queue", (await enter()).epoch))
+            stack.push_async_callback(stores[-1].close)
+        one, other = map(PostgresSharedQueue, stores)
+        assert one.number == other.number
+        one.announce(True)
+        (ready,) = await posted(stores[0], NewItem("1"))
+        (later,) = await posted(stores[0], NewItem("2", delay_ms=60_000), at=NOW)
+        (first, second) = await other.changes({stores[0].epoch: 0})
+        assert (first.turn, first.changed, first.ready) == (1, [ready.id], [ready.id])
+        assert (second.turn, second.changed, second.ready) == (2, [later.id], [])
+        assert await other.changes({stores[0].epoch: 2}) == []
+        assert set(await other.rows([ready.id, later.id, "00000000000000a1", "no id"])) == {ready.id, later.id}
+        await changed(stores[0], ready, Result("42", None))
+        rows = await other.rows([ready.id, later.id])
+        assert [rows[item.id].result for item in (ready, later)] == ["42", ""]
+        await one.show(3, watched=True)
+        await one.count({60_000: (1, 2, 3, 4, 5, 6)})
+        await one.count({60_000: (2, 2, 3, 4, 5, 6)})
+        paused, shares = await other.look()
+        assert (paused, {(share.server, share.workers, share.watched) for share in shares}) == (
+            False,
+            {(stores[0].epoch, 3, True), (stores[1].epoch, 0, False)},
+        )
+        assert await other.rates(0) == {60_000: [2, 2, 3, 4, 5, 6]}
+        assert await one.rates(0) == {}
+
+
+async def test_what_is_asked_through_a_pooler_is_a_transaction(database: Database, enter: Enter) -> None:
+    """What was prepared may not be there in the next one."""
+    store = await PostgresStore.open(database, "queue", (await enter()).epoch)
+    store._database = Database(database.address, pooled=True)
+    await PostgresSharedQueue(store).show(4, watched=False)
+    _, [share] = await PostgresSharedQueue(store).look()
+    assert share.workers == 4
+    await store.close()
+
+
+async def test_hints_are_heard_until_the_connection_breaks(database: Database) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    hints = PostgresHints(database, database)
+    assert hints.heard_at_once
+    async with hints.listening(heard.put_nowait) as gone:
+        for hint in ("7:1:turned", "7:1:watches"):
+            await hints.send([hint])
+            assert await heard.get() == hint
+        async with database.transaction() as connection:
+            await connection.execute(CUT)
+        await gone
+    hints.close()
+
+
+async def test_hints_are_sent_also_where_none_can_be_heard(database: Database) -> None:
+    hints = PostgresHints(database, None)
+    assert not hints.heard_at_once
+    hints.close()
+    await hints.send(["7:1:turned"])
+    hints.close()
