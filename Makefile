@@ -2,8 +2,8 @@
 # into .venv, once, and again when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint sentences screens screens-pages bench bench-stores bench-servers backlogs \
-	campaign-machine campaign-kill campaign-worker campaign-servers campaign-bulk campaign-cuts campaign-table browser types \
+.PHONY: help demo test coverage lint sentences screens screens-pages bench bench-stores bench-servers bench-notify backlogs \
+	campaign-machine campaign-kill campaign-worker campaign-servers campaign-bulk campaign-cuts campaign-table campaign-notify browser types \
 	pgbouncer
 SHELL := /bin/sh
 
@@ -63,6 +63,9 @@ bench-servers: $(INSTALLED) ## several servers on one PostgreSQL, measured on th
 	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/across_servers.py
 	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/several_servers.py $(ARGS)
 
+bench-notify: $(INSTALLED) ## from an event to the mail provider's door, and 100,000 events into the queue, measured here
+	$(RUN)/python tests/benchmarks/notify.py $(ARGS)
+
 backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lists, why, measured on this machine
 	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)
 
@@ -83,6 +86,9 @@ campaign-servers: $(INSTALLED) ## 10 minutes of 3 servers on PostgreSQL, all of 
 
 campaign-bulk: $(INSTALLED) ## a million lines posted by a command that is killed 5 times: each is there once, or this fails
 	$(RUN)/python tests/chaos/bulk_loop.py $(ARGS)
+
+campaign-notify: $(INSTALLED) ## 1,000 notifications, kill -9 of planner, server and worker 10 times each; all arrive, or this fails
+	$(RUN)/python tests/chaos/notify_loop.py --notifications 1000 --kills 10 $(ARGS)
 
 campaign-cuts: $(INSTALLED) ## 1,000 cuts of the JavaScript client's connections: each end seen once, none early
 	$(RUN)/python tests/javascript/cuts.py --cuts 1000 $(ARGS)

@@ -18,6 +18,7 @@ from leaseway_notify.errors import Refused
 from leaseway_notify.event import PRIORITIES
 from leaseway_notify.policy import BUILT_IN, TypePolicy
 from leaseway_notify.profile import CHANNELS, Channel, time_of_day
+from leaseway_notify.recipient_token import LEAST_SECRET
 from leaseway_notify.settings import (
     STORE_SHARE,
     EmailSettings,
@@ -52,17 +53,23 @@ VARIABLES: Final = {
     "LEASEWAY_NOTIFY_TOKEN": ("queue", "token"),
     "LEASEWAY_NOTIFY_SMTP_PASSWORD": ("email", "password"),
     "LEASEWAY_NOTIFY_PROVIDER_KEY": ("email", "provider_key"),
+    "LEASEWAY_NOTIFY_SERVICE_TOKEN": ("service", "token"),
+    "LEASEWAY_NOTIFY_SERVICE_SECRET": ("service", "secret"),
 }
 """Variables of the environment, and the table and key that each comes before."""
 _NO_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def load_settings(path: Path | None = None, environ: Mapping[str, str] = _NO_ENVIRONMENT) -> Settings:
-    """Reads the file, else `./notify.toml`, else takes the defaults. Raises `SettingsRefused`."""
+def load_settings(
+    path: Path | None = None, environ: Mapping[str, str] = _NO_ENVIRONMENT, listen: str | None = None
+) -> Settings:
+    """Reads the file, else `./notify.toml`, else takes the defaults; `listen` comes before its `service.listen`.
+    Raises `SettingsRefused`."""
     file = path or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
-    if file is None:
-        return settings_of({}, environ=environ)
-    return settings_of(read_toml(file), str(file), file.parent, environ)
+    said = {} if file is None else read_toml(file)
+    if listen is not None and isinstance(within := said.get("service", {}), dict):
+        said["service"] = {**within, "listen": listen}
+    return settings_of(said, "the settings" if file is None else str(file), file.parent if file else Path(), environ)
 
 
 def settings_of(
@@ -203,9 +210,21 @@ def _push(table: Table, folder: Path) -> PushSettings:
 def _service(table: Table) -> ServiceSettings:
     default = ServiceSettings()
     host, port = table.take("listen", _address, (default.host, default.port))
-    public = table.take("public_url", _url("http", "https"), f"http://{host}:{port}")
+    own = f"http://{host}:{port}"
+    settings = ServiceSettings(
+        host=host,
+        port=port,
+        public_url=table.take("public_url", _url("http", "https"), own).rstrip("/"),
+        internal_url=table.take("internal_url", _url("http", "https"), own).rstrip("/"),
+        token=table.take("token", _long_secret, None),
+        secret=table.take("secret", _long_secret, None),
+        token_url=table.take("token_url", _url("http", "https"), default.token_url),
+        origins=table.take("origins", each_of(_origin), default.origins),
+    )
     table.close()
-    return ServiceSettings(host, port, public.rstrip("/"))
+    if settings.token is not None and settings.token == settings.secret:
+        table.refuse("secret", "expected another text than that of service.token: who has one must not have both")
+    return settings
 
 
 def _types(root: Table) -> dict[str, TypePolicy]:
@@ -262,6 +281,19 @@ def _secret(value: object) -> str:
     if not isinstance(value, str) or not value or not value.isprintable():
         raise Wrong("expected a text on one line")
     return value
+
+
+def _long_secret(value: object) -> str:
+    if not isinstance(value, str) or len(value) < LEAST_SECRET or not value.isascii() or not value.isprintable():
+        raise Wrong(f"expected at least {LEAST_SECRET} characters of ASCII, such as `openssl rand -hex 32` prints")
+    return value
+
+
+def _origin(value: object) -> str:
+    found = re.fullmatch(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?", value) if isinstance(value, str) else None
+    if found is None:
+        raise expected('a site such as "https://app.example.com", without a path', value)
+    return found[0]
 
 
 def _url(*schemes: str) -> Any:

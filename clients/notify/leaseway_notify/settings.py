@@ -117,11 +117,21 @@ class KeepSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """Where the service listens, and by which address its links lead to it."""
+    """Where the service listens, and by which address its links lead to it; `internal_url` is the workers' one.
+
+    `token` is what other programs say, `secret` what applications sign recipients' tokens with: `recipient_token.py`.
+    `token_url` is the application's page that gives its user such a token; `origins` are the sites, besides the
+    service's own, whose pages may show an inbox.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8790
     public_url: str = "http://127.0.0.1:8790"
+    internal_url: str = "http://127.0.0.1:8790"
+    token: str | None = field(default=None, repr=False)
+    secret: str | None = field(default=None, repr=False)
+    token_url: str = ""
+    origins: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

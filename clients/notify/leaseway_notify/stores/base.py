@@ -126,6 +126,9 @@ class ProfileStore(Protocol):
     async def save_profile(self, profile: Profile) -> None:
         """Writes it, its subscriptions and what it is working on, in place of what there was."""
 
+    async def save_contact(self, profile: Profile) -> None:
+        """Writes who the recipient is and how to reach it: its address, name and zone. All else stays as it is."""
+
     async def change_preferences(
         self, recipient: str, change: Callable[[Preferences], Preferences]
     ) -> Preferences | None:

@@ -17,6 +17,10 @@ INSERT INTO {schema}recipient (id, address, name, zone, preferences) VALUES ($1,
 ON CONFLICT (id) DO UPDATE SET address = excluded.address, name = excluded.name, zone = excluded.zone,
     preferences = excluded.preferences;
 
+-- name: save_contact
+INSERT INTO {schema}recipient (id, address, name, zone, preferences) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (id) DO UPDATE SET address = excluded.address, name = excluded.name, zone = excluded.zone;
+
 -- name: lock_recipient
 SELECT preferences FROM {schema}recipient WHERE id = $1 {for_update};
 

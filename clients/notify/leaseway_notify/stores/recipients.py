@@ -36,6 +36,11 @@ class Profiles(Verbs):
 
         await self._database.do(work)
 
+    async def save_contact(self, profile: Profile) -> None:
+        """Writes its address, name and zone, and nothing else of one that is there."""
+        said = (profile.id, profile.address, profile.name, profile.zone, json_of(profile.preferences.as_json()))
+        await self._database.do(lambda session: session.run("save_contact", *said))
+
     async def change_preferences(
         self, recipient: str, change: Callable[[Preferences], Preferences]
     ) -> Preferences | None:

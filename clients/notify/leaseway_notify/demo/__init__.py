@@ -1,0 +1,1 @@
+"""`leaseway-notify demo`: everything on this machine, for people to watch."""

@@ -1,0 +1,163 @@
+"""What a recipient's pages ask: the inbox, what was read, preferences, and browsers that take pushes."""
+
+from hashlib import sha256
+from http import HTTPStatus
+from typing import Any, Final, get_args
+
+from starlette.endpoints import HTTPEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
+
+from leaseway_notify.channels.push import encrypt
+from leaseway_notify.checks import check_link
+from leaseway_notify.classify import NotSent
+from leaseway_notify.errors import Refused, UnknownRecipient
+from leaseway_notify.outbound import Outbound
+from leaseway_notify.profile import Preferences, Profile, PushSubscription
+from leaseway_notify.service.desk import Desk
+from leaseway_notify.service.problems import Problem, not_found
+from leaseway_notify.service.requests import (
+    flag_of,
+    json_of,
+    json_response,
+    members_of,
+    number_of,
+    portion_of,
+    recipient,
+    wrong,
+)
+from leaseway_notify.service.shown import entry_shown
+from leaseway_notify.stores.base import InboxVerb
+from leaseway_notify.unsubscribe import Unsubscribe
+
+MOST_MARKED: Final = 1_000
+MOST_BROWSERS: Final = 20
+PAGE_HOLDS: Final = 15 * 60_000
+"""ms that the link to the page of preferences holds, which an open page asks for."""
+
+
+async def get_inbox(request: Request) -> Response:
+    """`GET /inbox`: entries, newest first; `before` is the number of the last one that was seen."""
+    desk, me = recipient(request)
+    limit = portion_of(request)
+    entries = await desk.store.inbox(
+        me,
+        limit,
+        before=number_of(request, "before", 0, 2**53),
+        archived=flag_of(request, "archived"),
+        unread=flag_of(request, "unread"),
+    )
+    more = entries[-1].number if len(entries) == limit else None
+    shown = [entry_shown(entry) for entry in entries]
+    return json_response({"entries": shown, "unread": await desk.store.unread(me), "before": more})
+
+
+async def mark(request: Request) -> Response:
+    """`POST /inbox/read`, `unread`, `archive` or `unarchive`: `ids` of notifications, or `"all": true`."""
+    desk, me = recipient(request)
+    verb = _verb(request.path_params["verb"])
+    ids = _marked(await members_of(request, "ids", "all"))
+    changed = await desk.store.mark_inbox(me, verb, ids, desk.clock())
+    desk.live.marked(me, verb, ids)
+    return json_response({"changed": changed, "unread": await desk.store.unread(me)})
+
+
+def _verb(said: str) -> InboxVerb:
+    for verb in get_args(InboxVerb):
+        if verb == said:
+            return verb  # type: ignore[no-any-return]
+    raise not_found(f"an inbox knows {', '.join(get_args(InboxVerb))}")
+
+
+def _marked(said: dict[str, Any]) -> list[str] | None:
+    """The ids, None for all."""
+    if said.get("all") is True and "ids" not in said:
+        return None
+    ids = said.get("ids")
+    if "all" in said or not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+        raise wrong("ids", 'expected a list of ids, or "all": true instead')
+    if not 1 <= len(ids) <= MOST_MARKED:
+        raise wrong("ids", f"expected 1 to {MOST_MARKED:,} ids, found {len(ids)}")
+    return ids
+
+
+class PreferencesEndpoint(HTTPEndpoint):
+    """`/preferences`."""
+
+    async def get(self, request: Request) -> Response:
+        """As they are."""
+        desk, me = recipient(request)
+        return json_response((await _profile(desk, me)).preferences.as_json())
+
+    async def put(self, request: Request) -> Response:
+        """All of them, in place of what there was."""
+        desk, me = recipient(request)
+        wanted = Preferences.of(await json_of(request))
+        if await desk.store.change_preferences(me, lambda _: wanted) is None:
+            raise UnknownRecipient(me)
+        return json_response(wanted.as_json())
+
+
+async def preferences_page(request: Request) -> Response:
+    """`POST /preferences/page`: a link to the page of preferences, which needs no token and holds for a while."""
+    desk, me = recipient(request)
+    await _profile(desk, me)
+    said = Unsubscribe(me, "", "in_app", desk.clock() + PAGE_HOLDS)
+    return json_response({"url": f"{desk.settings.service.public_url}/p/{said.token(desk.secret)}"})
+
+
+async def push_key(request: Request) -> Response:
+    """`GET /push`: what a browser subscribes with; null where there are no pushes."""
+    desk, _ = recipient(request)
+    return json_response({"publicKey": desk.push_key or None})
+
+
+async def subscribe(request: Request) -> Response:
+    """`POST /push/subscriptions`: what the browser's `PushSubscription` says as JSON."""
+    desk, me = recipient(request)
+    if not desk.push_key:
+        raise Problem(HTTPStatus.CONFLICT, "conflict", "there are no pushes here: push.keys of notify.toml is not set")
+    said = await members_of(request, "endpoint", "keys", "expirationTime")
+    subscription = _subscription(said, loopback=desk.settings.push.allow_private)
+    known = [one.endpoint for one in (await _profile(desk, me)).subscriptions]
+    if subscription.endpoint not in known and len(known) >= MOST_BROWSERS:
+        detail = f"{MOST_BROWSERS} browsers take pushes already, which is the most; remove one"
+        raise Problem(HTTPStatus.CONFLICT, "limit", detail)
+    await desk.store.add_subscription(me, subscription)
+    return json_response({"id": subscription.id}, HTTPStatus.CREATED)
+
+
+async def unsubscribe(request: Request) -> Response:
+    """`POST /push/subscriptions/remove`: this browser, one's own, takes no pushes any more."""
+    desk, me = recipient(request)
+    endpoint = (await members_of(request, "endpoint")).get("endpoint")
+    check_link("endpoint", endpoint)
+    own = {one.endpoint for one in (await _profile(desk, me)).subscriptions}
+    removed = endpoint in own and await desk.store.remove_subscription(str(endpoint))
+    return json_response({"removed": removed})
+
+
+def _subscription(said: dict[str, Any], *, loopback: bool) -> PushSubscription:
+    """The subscription, if pushes can be encrypted for it and sent there."""
+    keys, endpoint = said.get("keys"), said.get("endpoint")
+    if not isinstance(keys, dict):
+        raise Refused("keys", "expected an object with p256dh and auth")
+    name = sha256(str(endpoint).encode(errors="replace")).hexdigest()[:16]
+    read: Any = (name, endpoint, keys.get("p256dh"), keys.get("auth"))
+    one = PushSubscription(*read)  # It checks them.
+    try:
+        Outbound(loopback=loopback).check(one.endpoint)
+    except NotSent as error:
+        raise Refused("endpoint", error.fault.message) from None
+    try:
+        encrypt(b"", one)
+    except NotSent as error:
+        raise Refused("keys", error.fault.message) from None
+    return one
+
+
+async def _profile(desk: Desk, me: str) -> Profile:
+    profile = await desk.store.profile(me)
+    if profile is None:
+        raise UnknownRecipient(me)
+    return profile

@@ -1,0 +1,114 @@
+"""What a request says: its body, its query, and who asks. Raises `Problem` for what cannot be taken."""
+
+import hmac
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from leaseway_notify.recipient_token import BadToken, Recipient, read_token
+from leaseway_notify.service.desk import Desk, desk_of
+from leaseway_notify.service.problems import Problem, unauthorized
+
+MOST_BODY: Final = 2**20
+"""Bytes of a body."""
+MOST_ENTRIES: Final = 100
+_NO_BEARER: Final = "expected the header Authorization: Bearer and a token"
+
+
+async def body_of(request: Request, most: int = MOST_BODY) -> bytes:
+    """The whole body; one that is too long is not read to its end."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            detail = f"a body has at most {most:,} bytes; refer to what is larger instead"
+            raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
+    return bytes(body)
+
+
+async def json_of(request: Request) -> Any:
+    """What a body in JSON says."""
+    try:
+        return orjson.loads(await body_of(request))
+    except orjson.JSONDecodeError as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, "bad-json", f"the body is no JSON: {error}") from None
+
+
+async def members_of(request: Request, *known: str) -> dict[str, Any]:
+    """The members of a body that is an object, none but these."""
+    said = await json_of(request)
+    if not isinstance(said, dict):
+        raise wrong("", f"expected an object with {', '.join(known)}")
+    for name in said:
+        if name not in known:
+            raise wrong(name, f"unknown member; known here: {', '.join(known)}")
+    return said
+
+
+def wrong(path: str, detail: str) -> Problem:
+    """A member, or a parameter of the query, that cannot be taken."""
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "schema", detail, path)
+
+
+def number_of(request: Request, name: str, default: int, most: int) -> int:
+    """A whole number of the query, from 0 on."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 16 or int(text) > most:
+        raise wrong(name, f"expected a whole number from 0 to {most:_}")
+    return int(text)
+
+
+def flag_of(request: Request, name: str) -> bool:
+    """`true` or `false` of the query; false where nothing is said."""
+    text = request.query_params.get(name, "false")
+    if text not in ("true", "false"):
+        raise wrong(name, "expected true or false")
+    return text == "true"
+
+
+def portion_of(request: Request) -> int:
+    """How many are listed at a time."""
+    limit = number_of(request, "limit", 20, MOST_ENTRIES)
+    if limit < 1:
+        raise wrong("limit", f"expected a whole number from 1 to {MOST_ENTRIES}")
+    return limit
+
+
+def json_response(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    """An answer in JSON, for nobody's cache."""
+    return Response(orjson.dumps(value), status, {"Cache-Control": "no-store"}, "application/json")
+
+
+def program(request: Request) -> Desk:
+    """The desk, for a program that says the service's token."""
+    desk = desk_of(request)
+    token = desk.settings.service.token or ""
+    if not token or not hmac.compare_digest(_bearer(request).encode(), token.encode()):
+        raise unauthorized("the token is not service.token of notify.toml")
+    return desk
+
+
+def recipient(request: Request) -> tuple[Desk, str]:
+    """The desk, and the recipient whose token is said."""
+    desk = desk_of(request)
+    return desk, recognised(desk, _bearer(request)).id
+
+
+def recognised(desk: Desk, token: str) -> Recipient:
+    """Whose token it is."""
+    try:
+        return read_token(token, desk.settings.service.secret or "", desk.clock() / 1000)
+    except BadToken as bad:
+        raise unauthorized(str(bad)) from None
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise unauthorized(_NO_BEARER)
+    return token.strip()

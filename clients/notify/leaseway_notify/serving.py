@@ -1,0 +1,172 @@
+"""Puts the real parts of the service together, and serves it: `serving`. Nothing is decided here.
+
+Beside the requests it keeps the outbox and the house: what was committed comes into the queue, what is old goes.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import uvicorn
+
+from leaseway import Client, LeasewayError
+from leaseway_notify.housekeeping import Housekeeper
+from leaseway_notify.notifier import Notifier
+from leaseway_notify.outbox import Outbox, now_ms
+from leaseway_notify.policy import Policies
+from leaseway_notify.service.app import create_app
+from leaseway_notify.service.desk import Desk
+from leaseway_notify.service.live import Live
+from leaseway_notify.settings import Settings
+from leaseway_notify.stores.base import Store
+from leaseway_notify.toml import SettingsRefused
+
+STOP_SECONDS: Final = 3
+"""So long a stop waits for requests that are under way."""
+MOST_MESSAGE: Final = 16_384
+"""Bytes of what a page says on its socket."""
+QUEUE_AGAIN: Final = 5.0
+"""Seconds after which a queue that could not be reached, or refused us, is tried again."""
+_log = logging.getLogger("leaseway.notify")
+
+
+class WebServer(uvicorn.Server):
+    """uvicorn, without its signals: those are the command's."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """From here on no connection is taken."""
+        self.should_exit = True
+        self._stopping.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves them alone."""
+        yield
+
+    async def main_loop(self) -> None:
+        """Serves until `stop`."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._stopping.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A service that serves. `url` has no slash at its end."""
+
+    url: str
+    desk: Desk
+    queue: Client[Any, Any]
+    web: WebServer
+    ended: asyncio.Task[None]
+
+
+def check_served(settings: Settings) -> None:
+    """Raises `SettingsRefused` where the service would know nobody."""
+    missing = [name for name in ("token", "secret") if getattr(settings.service, name) is None]
+    if missing:
+        how = "is needed by the service: at least 32 characters such as `openssl rand -hex 32` prints"
+        raise SettingsRefused(
+            [f"service.{one}: {how}; in notify.toml, or as LEASEWAY_NOTIFY_SERVICE_{one.upper()}" for one in missing]
+        )
+
+
+@asynccontextmanager
+async def serving(
+    store: Store, settings: Settings, *, policies: Policies | None = None, clock: Callable[[], int] = now_ms
+) -> AsyncIterator[Served]:
+    """Serves while it is entered; on a free port where `service.port` is 0. Raises `SettingsRefused`, `BadKey`,
+    `ValueError` for keys, and `OSError` where the address cannot be listened on."""
+    check_served(settings)
+    queue: Client[Any, Any] = Client(settings.queue.url, settings.queue.token)
+    outbox = Outbox(store, queue, settings.outbox, clock)
+    policies = policies or settings.policies()
+    desk = Desk(
+        settings=settings,
+        store=store,
+        notifier=Notifier(store, queue, settings, policies, clock),
+        outbox=outbox,
+        policies=policies,
+        live=Live(),
+        secret=await store.secret(),
+        push_key=_push_key(settings),
+        clock=clock,
+    )
+    listener = listen(settings.service.host, settings.service.port)
+    web = WebServer(_uvicorn_config(desk))
+    beside = [
+        asyncio.create_task(keep_posting(queue, outbox)),
+        asyncio.create_task(Housekeeper(store, settings.keep, clock).run()),
+    ]
+    ended = asyncio.create_task(web.serve([listener]))
+    try:
+        yield Served(_url(listener, settings), desk, queue, web, ended)
+    finally:
+        web.stop()
+        await asyncio.wait({ended})
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside)
+
+
+async def keep_posting(queue: Client[Any, Any], outbox: Outbox) -> None:
+    """Keeps the client of the queue open, and the outbox going. Until then what is notified waits in the outbox."""
+    while True:
+        try:
+            async with queue:
+                await outbox.run()
+        except (LeasewayError, TimeoutError, OSError) as error:
+            _log.warning("the queue cannot be reached, deliveries wait in the outbox: %s", error)
+        await asyncio.sleep(QUEUE_AGAIN)
+
+
+def _push_key(settings: Settings) -> str:
+    if settings.push.keys is None:
+        return ""
+    from leaseway_notify.vapid import VapidKey
+
+    return VapidKey.read(settings.push.keys, settings.push.subject).public
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises `OSError`, which names the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With its protocol named: asyncio sends small answers at once (TCP_NODELAY) only where it reads that there.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
+    return listener
+
+
+def _url(listener: socket.socket, settings: Settings) -> str:
+    host = f"[{settings.service.host}]" if ":" in settings.service.host else settings.service.host
+    return f"http://{host}:{listener.getsockname()[1]}"
+
+
+def _uvicorn_config(desk: Desk) -> uvicorn.Config:
+    return uvicorn.Config(
+        create_app(desk),
+        ws="websockets-sansio",
+        ws_max_size=MOST_MESSAGE,
+        lifespan="off",
+        log_config=None,
+        access_log=False,  # It prints paths, where tokens of mails travel.
+        server_header=False,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
