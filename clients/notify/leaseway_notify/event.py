@@ -18,7 +18,7 @@ MOST_BODY = 10_000
 
 def new_id() -> str:
     """An id of 32 hex digits that nothing else has; later ones sort behind earlier ones."""
-    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+    return f"{time.time_ns():016x}{secrets.token_hex(8)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
