@@ -279,8 +279,11 @@ async def test_the_demo_shows_it_all_and_ends_with_0(tmp_path: Path) -> None:
 async def test_the_demo_is_ended_by_a_signal_with_all_that_it_started(tmp_path: Path) -> None:
     async with started("leaseway-notify", "demo", "--port", "0", folder=tmp_path) as demo:
         assert demo.stdout is not None
+        assert demo.stderr is not None
         async with asyncio.timeout(2 * PATIENCE):
-            await used((await demo.stdout.readline()).decode().split()[-1])
+            page = (await demo.stdout.readline()).decode().split()
+            assert page, (await demo.stderr.read()).decode()
+            await used(page[-1])
             demo.send_signal(signal.SIGINT)
             output, errors = await demo.communicate()
     assert (demo.returncode, errors) == (130, b"")
