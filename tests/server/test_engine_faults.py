@@ -18,7 +18,7 @@ from leaseway_server.core.commands import (
     ResumeLeases,
     Withdraw,
 )
-from leaseway_server.core.errors import StoreFull, StoreLost
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost
 from leaseway_server.core.events import Cancel, Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime.engine import RETRY_MS
@@ -214,6 +214,18 @@ async def test_a_log_that_cannot_be_written_back_for_want_of_space_is_only_said(
     await bench.post()
     assert "the log was not written back" in caplog.text
     assert bench.writable()
+
+
+@pytest.mark.parametrize("fault", [StoreBusy("busy, says the test"), StoreAway("canceled, says the test")])
+async def test_a_store_that_is_not_to_be_had_between_turns_ends_nothing(
+    bench: Bench, fault: StoreBusy | StoreAway
+) -> None:
+    bench.faults.maintain = fault
+    await bench.post()
+    bench.faults.maintain = None
+    await bench.post()
+    assert bench.writable()
+    assert not bench.lost
 
 
 async def test_a_store_that_is_lost_between_turns_is_lost(bench: Bench, quiet: None) -> None:

@@ -17,7 +17,7 @@ from leaseway_server.store.postgres.faults import postgres_errors, translated
         (asyncpg.DeadlockDetectedError("deadlock"), StoreBusy),
         (asyncpg.SerializationError("serialization"), StoreBusy),
         (asyncpg.LockNotAvailableError("lock timeout"), StoreBusy),
-        (asyncpg.QueryCanceledError("statement timeout"), StoreBusy),
+        (asyncpg.QueryCanceledError("statement timeout"), StoreAway),
         (asyncpg.AdminShutdownError("shut down"), StoreAway),
         (asyncpg.CannotConnectNowError("starting"), StoreAway),
         (asyncpg.TooManyConnectionsError("too many"), StoreAway),

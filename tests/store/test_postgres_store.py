@@ -392,6 +392,64 @@ async def test_a_connection_on_which_a_turn_cannot_be_undone_is_given_up(
 # ── Without space ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+CANCELED = "DO $$ BEGIN RAISE 'canceled, says the test' USING ERRCODE = '57014'; END $$"
+"""What is canceled, as far as who asks can tell."""
+
+
+async def cancel_turn(store: PostgresStore, _database: Database) -> None:
+    """In a turn."""
+    async with store.turn(durable=True):
+        assert store._connection is not None
+        await store._connection.execute(CANCELED)
+
+
+async def cancel_question(store: PostgresStore, _database: Database) -> None:
+    """Between two turns."""
+    await store.ask(CANCELED)
+
+
+async def cancel_beside(_store: PostgresStore, database: Database) -> None:
+    """On a connection of the pool."""
+    async with database.transaction() as connection:
+        await connection.execute(CANCELED)
+
+
+@pytest.mark.parametrize("cancel", [cancel_turn, cancel_question, cancel_beside])
+async def test_a_connection_on_which_anything_was_canceled_is_not_believed_any_more(
+    store: TestedPostgresStore, database: Database, cancel: Callable[[PostgresStore, Database], Awaitable[None]]
+) -> None:
+    """A late cancel has each answer taken for that of the next question."""
+    (item,) = await posted(store, NewItem("1"))
+
+    async def sessions() -> tuple[object, object]:
+        """Those of the turns and of what is beside them."""
+        [(turns,)] = await store.ask("SELECT pg_backend_pid()")
+        return turns, await ask(database, "SELECT pg_backend_pid()")
+
+    before = await sessions()
+    with pytest.raises(StoreAway, match="canceled"):
+        await cancel(store, database)
+    assert await loaded(store, item.id) == item
+    changed = [one != other for one, other in zip(before, await sessions(), strict=True)]
+    assert changed == ([False, True] if cancel is cancel_beside else [True, False])
+
+
+async def test_a_commit_that_was_canceled_may_be_that_of_the_statement_before_and_is_in_doubt(
+    store: TestedPostgresStore, database: Database
+) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(
+            "CREATE FUNCTION pg_temp.cancel() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE 'canceled, says the test' USING ERRCODE = '57014'; END $$;"
+            "CREATE CONSTRAINT TRIGGER cancel AFTER INSERT ON leaseway.item DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW EXECUTE FUNCTION pg_temp.cancel()"
+        )
+    with pytest.raises(StoreAway, match="canceled") as away:
+        await posted(store, NewItem("1"))
+    assert away.value.unknown
+    assert not await store.committed()
+
+
 async def test_a_database_that_became_read_only_is_as_one_without_space(url: str, postgres: Postgres) -> None:
     async with await Database.open(url) as database:
         store = await TestedPostgresStore.enter(database, "queue", lambda: NOW)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreError, StoreFull, StoreLost
 from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.model import Item, Position, Status
 from leaseway_server.store.base import Store, Turn
@@ -26,7 +26,7 @@ class Faults:
     """What is to go wrong. `at_commit` are the faults of the next commits, in order; None is none."""
 
     at_commit: list[Fault | None] = field(default_factory=list)
-    maintain: StoreFull | StoreLost | None = None
+    maintain: StoreError | None = None
     away: bool = False
     """The database cannot be reached."""
     kept: bool = False

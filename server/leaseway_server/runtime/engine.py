@@ -433,7 +433,7 @@ class Engine:
             await self._store.maintain()
         except StoreFull as full:
             _log.warning("the log was not written back", extra=self._said("store.behind", fault=str(full)))
-        except StoreAway:
+        except (StoreAway, StoreBusy):
             self._outage.suspected = True
         except StoreLost as lost:
             self._lose(lost)

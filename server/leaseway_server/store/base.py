@@ -228,7 +228,7 @@ class Store(Protocol):
         ...
 
     async def maintain(self) -> None:
-        """What may be done between turns, such as writing the log back. May raise `StoreFull` or `StoreLost`."""
+        """What may be done between turns, such as writing the log back. May raise as a turn does."""
         ...
 
     async def close(self) -> None:

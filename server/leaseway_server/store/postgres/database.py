@@ -13,7 +13,7 @@ import asyncpg
 
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreRefused
 from leaseway_server.store.postgres.address import Address
-from leaseway_server.store.postgres.faults import postgres_errors, said_by
+from leaseway_server.store.postgres.faults import in_step, postgres_errors, said_by
 from leaseway_server.store.postgres.schema import OLDEST, check_server, check_tables, migrate
 
 Connection: TypeAlias = asyncpg.Connection
@@ -88,15 +88,24 @@ class Database:
         with postgres_errors():
             async with (
                 self._pool.acquire(timeout=ANSWER_SECONDS) as connection,
-                connection.transaction(isolation="read_committed", readonly=readonly),
+                transaction_on(connection, readonly=readonly),  # type: ignore[arg-type]  # The pool's proxy of one.
             ):
                 if self.pooled:
                     await connection.execute(_settle(_SETTINGS))
-                yield connection  # type: ignore[misc]  # The pool's proxy of one.
+                yield connection  # type: ignore[misc]
 
     def settle(self, begin: str) -> str:
         """The statement that begins a transaction, with the settings that its session may not have."""
         return f"{begin};" + _settle(_SETTINGS if self.pooled else {})
+
+
+@asynccontextmanager
+async def transaction_on(connection: Connection, *, readonly: bool = False) -> AsyncIterator[None]:
+    """A transaction of this connection, committed at the end; what was canceled in it ends the connection."""
+    with in_step(connection):
+        async with connection.transaction(isolation="read_committed", readonly=readonly):
+            with in_step(connection):  # Before it is rolled back there.
+                yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ What the data of a turn is to blame for passes as it is.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
 import asyncpg
 
@@ -26,7 +26,6 @@ _BUSY: Final = frozenset(
         "40001",  # serialization failure
         "40P01",  # deadlock
         "55P03",  # a lock was not had in time
-        "57014",  # canceled, as by a statement_timeout
     }
 )
 _AWAY: Final = frozenset(
@@ -39,6 +38,7 @@ _AWAY: Final = frozenset(
         "25P03",  # the same within a transaction: this process stood still
         "25P04",  # the transaction took too long
         "53300",  # too many connections
+        "57014",  # canceled, by a person or a statement_timeout: see `in_step`
         "3D000",  # there is no such database
     }
 )
@@ -56,6 +56,29 @@ def postgres_errors() -> Iterator[None]:
         if ours is None:
             raise
         raise ours from error
+
+
+@contextmanager
+def in_step(connection: "Breakable") -> Iterator[None]:
+    """Ends a connection on which anything was canceled.
+
+    A cancel may come when the statement that it was meant for is answered already. Then its error is read as the answer
+    to the next one, whose own answer to the one behind that: nothing that is heard there can be believed any more, not
+    even that a COMMIT was not done.
+    """
+    try:
+        yield
+    except asyncpg.QueryCanceledError:
+        connection.terminate()
+        raise
+
+
+class Breakable(Protocol):
+    """A connection that can be ended at once."""
+
+    def terminate(self) -> None:
+        """Ends it."""
+        ...
 
 
 def _first(error: Exception) -> Exception:

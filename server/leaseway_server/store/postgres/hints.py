@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Collection
 from contextlib import asynccontextmanager
 from typing import Final
 
-from leaseway_server.store.postgres.database import Connection, Database
+from leaseway_server.store.postgres.database import Connection, Database, transaction_on
 from leaseway_server.store.postgres.faults import postgres_errors
 from leaseway_server.store.postgres.neighbours import SQL
 from leaseway_server.store.shared import Heard
@@ -49,7 +49,7 @@ class PostgresHints:
         if self._sending is None or self._sending.is_closed():
             self._sending = await self._database.connect()
         with postgres_errors():
-            async with self._sending.transaction():
+            async with transaction_on(self._sending):
                 await self._sending.fetch(SQL["hint"], list(hints))
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from leaseway_server.core.model import HTTP, Item, Position, Status
 from leaseway_server.store.columns import item_of
 from leaseway_server.store.moved import refuse_moved
 from leaseway_server.store.postgres.database import CONNECT_SECONDS, Connection, Database
-from leaseway_server.store.postgres.faults import postgres_errors
+from leaseway_server.store.postgres.faults import in_step, postgres_errors
 from leaseway_server.store.postgres.looking import PostgresLooking
 from leaseway_server.store.postgres.rematch import matched, rematch
 from leaseway_server.store.postgres.servers import GONE_MS
@@ -77,8 +77,9 @@ class PostgresStore:
         with postgres_errors():
             connection = await self._connected()
             try:
-                await connection.execute(self._database.settle(SQL["begin"]))
-                yield connection
+                with in_step(connection):
+                    await connection.execute(self._database.settle(SQL["begin"]))
+                    yield connection
             finally:
                 await _roll_back(connection)
 
@@ -86,7 +87,9 @@ class PostgresStore:
         """Runs one statement by the connection of the turns, between two of them: a transaction of its own."""
         if not self._database.pooled:
             with postgres_errors():
-                return await (await self._connected()).fetch(statement, *arguments)
+                connection = await self._connected()
+                with in_step(connection):
+                    return await connection.fetch(statement, *arguments)
         async with self._transaction() as connection:  # Else what is prepared is not where it is executed.
             rows = await connection.fetch(statement, *arguments)
             await connection.execute("COMMIT")

@@ -26,7 +26,7 @@ from leaseway_server.store.columns import (
     values_of,
 )
 from leaseway_server.store.postgres.database import Connection
-from leaseway_server.store.postgres.faults import postgres_errors
+from leaseway_server.store.postgres.faults import in_step, postgres_errors
 from leaseway_server.store.postgres.statements import SQL, insert, pick_match, update
 
 Row: TypeAlias = Any
@@ -79,6 +79,7 @@ class PostgresTurn:
         self.missed: list[str] = []
         self.paused = False
         """Whether the queue is paused, on whichever server that was said; as of `time`."""
+        self._connection = connection
         self._fetch = connection.fetch
         self._execute = connection.execute
         self._queue = queue
@@ -307,7 +308,7 @@ class PostgresTurn:
         if written.anything:
             await self._mark(written)
         try:
-            with postgres_errors():
+            with postgres_errors(), in_step(self._connection):
                 ended = await self._execute(SQL["commit_light" if light else "commit"])
         except StoreAway as away:
             away.unknown = written.anything
