@@ -9,7 +9,9 @@ import asyncpg
 import httpx
 import pytest
 
-from support.cluster import Cluster, ask, hear_until, quicken, run, running_cluster, until_it_says
+from leaseway_server.core.commands import Change, Delete
+from leaseway_server.core.events import Cancel
+from support.cluster import PATIENCE, Cluster, ask, hear_until, quicken, run, running_cluster, until_it_says
 from support.postgres import Postgres
 from support.raw import RawSocket, raw_socket
 from support.server import TestServer
@@ -95,6 +97,28 @@ async def test_an_item_that_is_deleted_elsewhere_is_watched_no_more(cluster: Clu
         assert len(hub) == 1
         await ask(here, "DELETE", f"/items/{item_id}")
         await until_it_says(there, "", lambda _facts: not len(hub))
+
+
+@pytest.mark.protocol("7.24")
+async def test_an_end_that_nobody_can_tell_any_more_leaves_nobody_waiting(cluster: Cluster) -> None:
+    """The item ends and is deleted elsewhere in one turn: no other server ever sees its end."""
+    here, there = cluster.servers
+    item_id = (await ask(here, "POST", "/items", {"item": 1}))["id"]
+    async with (
+        monitor(here) as near,
+        monitor(there) as far,
+        httpx.AsyncClient(base_url=there.base_url, timeout=PATIENCE) as http,
+    ):
+        for watching in (near, far):
+            watching.say({"subscribe": [item_id]})
+            assert (await watching.hear())["status"] == "pending"
+        waiting = asyncio.create_task(http.get(f"/demo/items/{item_id}?waitMs=60000"))
+        await until_it_says(there, "", lambda _: len(there.engine("demo").hub._watchers[item_id]) == 2)
+        engine = here.engine("demo")
+        await asyncio.gather(engine.ask(Change(item_id, Cancel())), engine.ask(Delete(item_id)))
+        assert (await near.hear())["status"] == "cancelled"
+        assert await far.closed() == 1012
+        assert (await waiting).status_code == 404
 
 
 # ── Claims ──────────────────────────────────────────────────────────────────────────────────────────────────────────

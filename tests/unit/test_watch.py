@@ -27,6 +27,24 @@ QUEUE = Queue("demo", POLICY, limits=LIMITS)
 # ── Subscriptions ──
 
 
+@pytest.mark.parametrize(
+    ("offered", "missed"),
+    [
+        ([], False),
+        ([pending()], True),
+        ([held(), ended("finished", rev=3)], False),
+        ([ended("dead", rev=3), replace(pending(), rev=4)], True),
+    ],
+)
+def test_of_an_item_that_goes_it_is_known_whether_its_end_was_offered(offered: list[Item], missed: bool) -> None:
+    watching = WatchList()
+    watching.add(ID)
+    for item in offered:
+        watching.offer(view_of(item, NOW))
+    assert watching.end(ID) is missed
+    assert not watching.end(ID), "it is not watched any more"
+
+
 @pytest.mark.protocol("3.13")
 def test_a_subscription_gets_the_current_state_at_once_and_then_every_change() -> None:
     monitor = Monitor(QUEUE)

@@ -88,10 +88,10 @@ class MonitorSession(Conversation):
         if self._sees(view.posted_by):
             self.watching.offer(view)
 
-    def end(self, item_id: str) -> None:
-        """An item that this socket named is gone."""
-        self.watching.end(item_id)
+    def end(self, item_id: str) -> bool:
+        """An item that this socket named is gone. Gives whether its end was missed, as `WatchList.end` has it."""
         self._first_views.forget(item_id)
+        return self.watching.end(item_id)
 
     def offer_stats(self, message: bytes) -> None:
         """The queue's figures are others now; only the newest wait to be told."""

@@ -46,6 +46,8 @@ class WatchList:
         self._newest: dict[str, int] = {}
         self._due: set[str] = set()
         """Those of them that were named, and nothing was told of them since."""
+        self._ended: set[str] = set()
+        """Those of them whose newest view is an end."""
         self._pending: dict[str, View] = {}
         self._asked: dict[str, None] = {}
         """Those of them that answer a message: no pace holds them back."""
@@ -92,10 +94,14 @@ class WatchList:
         for view in list(self._pending.values()):
             self._drop_unwanted(view)
 
-    def end(self, item_id: str) -> None:
-        """The item is gone. What was not told of it still is."""
-        self._newest.pop(item_id, None)
+    def end(self, item_id: str) -> bool:
+        """The item is gone. What was not told of it still is. Gives whether its end was never offered: it came and went
+        on other servers before this one looked."""
+        known = self._newest.pop(item_id, 0)
+        missed = known > 0 and item_id not in self._ended
         self._due.discard(item_id)
+        self._ended.discard(item_id)
+        return missed
 
     def offer(self, view: View) -> None:
         """A change of an item: told unless this or a newer one was offered before. The first of a named one answers."""
@@ -153,6 +159,7 @@ class WatchList:
         if view.id in self._newest:
             self._newest[view.id] = view.rev
             self._due.discard(view.id)
+            (self._ended.add if view.terminal else self._ended.discard)(view.id)
         self._drop(view.id)
         self._pending[view.id] = view
         self.weight += len(view.encoded)

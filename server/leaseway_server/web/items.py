@@ -22,6 +22,8 @@ class EndWatcher:
 
     def __init__(self) -> None:
         self.newest: View | None = None
+        self.gone = False
+        """Whether the item went, and its end was never offered."""
         self.ended = asyncio.Event()
 
     def offer(self, view: View) -> None:
@@ -31,7 +33,9 @@ class EndWatcher:
             self.ended.set()
 
     def end(self, item_id: str) -> None:
-        """The item is gone; its end came before that."""
+        """The item is gone. Its end came before that, unless it came and went on other servers."""
+        self.gone = not self.ended.is_set()
+        self.ended.set()
 
     def lose_track(self) -> None:
         """The answer need not wait for what may be over: who asked may ask again."""
@@ -53,7 +57,8 @@ async def get_item(request: Request) -> Response:
         view = view_of(item, now)
         if wait and not view.terminal:
             await wait_for(watcher.ended, request, site, wait / 1000)
-            if not (await admit(site, request.scope, "fetch")).sees(item):  # Its token may have ended meanwhile.
+            # Its token may have ended meanwhile.
+            if watcher.gone or not (await admit(site, request.scope, "fetch")).sees(item):
                 raise NotFound("there is no such item")
     finally:
         served.engine.hub.unwatch(item_id, watcher)

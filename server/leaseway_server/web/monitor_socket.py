@@ -42,8 +42,9 @@ class MonitorSocket(Socket):
             self.weigh()
 
     def end(self, item_id: str) -> None:
-        """A watched item is gone."""
-        self.session.end(item_id)
+        """A watched item is gone. Where its end was missed nobody can tell it any more: who asks anew is told that."""
+        if self.session.end(item_id):
+            self.lose_track()
 
     def lose_track(self) -> None:
         """It comes again, and sees everything as it is then."""
