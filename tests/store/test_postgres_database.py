@@ -13,6 +13,7 @@ from leaseway_server.core.errors import StoreAway, StoreRefused
 from leaseway_server.store.postgres import schema
 from leaseway_server.store.postgres.address import Address
 from leaseway_server.store.postgres.database import Database
+from leaseway_server.store.postgres.finding import look_at
 from leaseway_server.store.queries import load_migrations
 from support.postgres import OwnPostgres, Postgres, fresh_database
 
@@ -158,7 +159,7 @@ async def test_the_password_is_wrong(postgres: Postgres) -> None:
 async def test_there_are_too_many_connections(postgres: Postgres) -> None:
     async with user(postgres, "CONNECTION LIMIT 0") as name:
         told = await refusal(postgres.url_of("postgres", user=name, password=SECRET))
-        assert "raise max_connections there, or put PgBouncer in between" in told
+        assert "raise that limit there, or put PgBouncer in between" in told
 
 
 # ── What is not fit for us ──────────────────────────────────────────────────────────────────────────────────────
@@ -183,6 +184,45 @@ async def test_the_user_may_not_make_a_schema(postgres: Postgres) -> None:
         await postgres.run(f"CREATE SCHEMA leaseway AUTHORIZATION {who}", database=name)
         async with await Database.open(postgres.url_of(name, user=who, password=SECRET)):
             pass
+
+
+@pytest.mark.parametrize("tables", [False, True])
+async def test_it_is_read_only(postgres: Postgres, tables: bool) -> None:
+    async with empty_database(postgres) as name:
+        url = postgres.url_of(name)
+        if tables:
+            async with await Database.open(url):
+                pass
+        await postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        told = f"the database {Address(url)} is read-only: it is a standby, or default_transaction_read_only is on"
+        assert await refusal(url) == f"{told}; name the primary, or end that setting"
+        with pytest.raises(StoreRefused, match="is read-only"):
+            await look_at(url, "")
+
+
+async def test_a_check_refuses_what_a_start_would(postgres: Postgres) -> None:
+    """No tables and no right to make any; tables of before and no right to add any; tables and no right to write."""
+    async with user(postgres) as who, empty_database(postgres) as name:
+        url = postgres.url_of(name, user=who, password=SECRET)
+
+        async def refused() -> str:
+            with pytest.raises(StoreRefused, match=f'"{who}" may not do what Leaseway needs') as told:
+                await look_at(url, "")
+            return str(told.value)
+
+        assert "it may not make tables there" in await refused()
+        await postgres.run(f"CREATE SCHEMA leaseway AUTHORIZATION {who}", database=name)
+        assert (await look_at(url, "")).tables == 0
+        await postgres.run("DROP SCHEMA leaseway", database=name)
+        async with await Database.open(postgres.url_of(name)):
+            pass
+        may_read = f"GRANT USAGE ON SCHEMA leaseway TO {who}; GRANT SELECT ON ALL TABLES IN SCHEMA leaseway TO {who}"
+        await postgres.run(may_read, database=name)
+        assert "it may not read and write a" in await refused()
+        await postgres.run(f"GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA leaseway TO {who}", database=name)
+        assert (await look_at(url, "")).tables > 0
+        await postgres.run("UPDATE leaseway.version SET number = number - 1", database=name)
+        assert "it may not make tables there" in await refused()
 
 
 async def test_the_user_may_read_and_not_write(postgres: Postgres) -> None:

@@ -171,7 +171,7 @@ def _reason(error: Exception) -> str:
         case asyncpg.InvalidCatalogNameError():
             return f"{said_by(error)}; make it with CREATE DATABASE … ENCODING 'UTF8'"
         case asyncpg.TooManyConnectionsError():
-            return f"{said_by(error)}; raise max_connections there, or put PgBouncer in between"
+            return f"{said_by(error)}; raise that limit there, or put PgBouncer in between"
         case TimeoutError():
             return f"no answer within {CONNECT_SECONDS:g} s"
         case asyncpg.PostgresError() | OSError():

@@ -51,6 +51,7 @@ async def check_server(connection: asyncpg.Connection, where: str, oldest: int =
 async def migrate(connection: asyncpg.Connection, where: str) -> None:
     """Brings the tables to the newest version. Raises `StoreRefused` where they are not ours or too new, or where this
     user may not do what is needed."""
+    await _check_writable(connection, where)
     try:
         while not await _step(connection, where):
             pass
@@ -69,6 +70,14 @@ async def check_tables(connection: asyncpg.Connection, where: str) -> None:
         raise StoreRefused(
             f"the tables in the database {where} are an older Leaseway's, which a start of the server brings up to date"
         )
+
+
+async def check_start(connection: asyncpg.Connection, where: str, version: int) -> None:
+    """Raises `StoreRefused` where a start would, with tables of this version (0: there are none); changes nothing."""
+    await _check_writable(connection, where)
+    if version < load_migrations(PACKAGE)[-1][0] and not await connection.fetchval(SQL["may_make"]):
+        raise await _without_rights(connection, where, "it may not make tables there")
+    await _check_rights(connection, where)
 
 
 async def _step(connection: asyncpg.Connection, where: str) -> bool:
@@ -109,6 +118,14 @@ def _foreign(where: str, tables: set[str]) -> StoreRefused:
         f"the schema leaseway of the database {where} holds what is not Leaseway's ({named}); "
         "move that elsewhere, or give Leaseway a database of its own"
     )
+
+
+async def _check_writable(connection: asyncpg.Connection, where: str) -> None:
+    if await connection.fetchval(SQL["is_read_only"]):
+        raise StoreRefused(
+            f"the database {where} is read-only: it is a standby, or default_transaction_read_only is on; "
+            "name the primary, or end that setting"
+        )
 
 
 async def _check_rights(connection: asyncpg.Connection, where: str) -> None:

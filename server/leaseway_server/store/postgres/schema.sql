@@ -31,6 +31,15 @@ WHERE nspname = 'leaseway' AND relkind = 'r' AND relname <> 'version' AND NOT (
     AND pg_catalog.has_table_privilege(class.oid, 'UPDATE') AND pg_catalog.has_table_privilege(class.oid, 'DELETE')
 ) ORDER BY relname;
 
+-- name: is_read_only
+SELECT pg_catalog.current_setting('transaction_read_only') = 'on';
+
+-- name: may_make
+-- The schema, or within it what a newer version adds.
+SELECT CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'leaseway')
+    THEN pg_catalog.has_schema_privilege('leaseway', 'CREATE')
+    ELSE pg_catalog.has_database_privilege(current_database(), 'CREATE') END;
+
 -- name: who
 SELECT current_user::text, current_database()::text;
 
