@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 import asyncpg
@@ -12,7 +12,7 @@ import pytest
 from leaseway_server.core.errors import StoreAway, StoreRefused
 from leaseway_server.store.postgres import schema
 from leaseway_server.store.postgres.address import Address
-from leaseway_server.store.postgres.database import Database
+from leaseway_server.store.postgres.database import LOOKING, Database
 from leaseway_server.store.postgres.finding import look_at
 from leaseway_server.store.queries import load_migrations
 from support.postgres import OwnPostgres, Postgres, fresh_database
@@ -358,3 +358,33 @@ def _asks(database: Database) -> list[Callable[[], Any]]:
             pass
 
     return [borrow, database.connect]
+
+
+# ── What runs beside the turns ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_lists_leave_a_connection_to_what_must_not_wait_for_them(url: str) -> None:
+    async with await Database.open(url) as database, AsyncExitStack() as lists:
+        for _ in range(LOOKING):
+            await lists.enter_async_context(database.looking())
+
+        async def look() -> int:
+            async with database.looking() as connection:
+                return int(await connection.fetchval("SELECT 1"))
+
+        one_more = asyncio.create_task(look())
+        for _ in range(3):
+            async with database.transaction() as connection:
+                assert await connection.fetchval("SELECT 1") == 1
+        assert not one_more.done()
+        await lists.aclose()
+        assert await one_more == 1
+
+
+async def test_a_list_does_not_wait_for_others_for_ever(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with await Database.open(url) as database, AsyncExitStack() as lists:
+        for _ in range(LOOKING):
+            await lists.enter_async_context(database.looking())
+        monkeypatch.setattr("leaseway_server.store.postgres.database.ANSWER_SECONDS", 0.02)
+        with pytest.raises(StoreAway):
+            await lists.enter_async_context(database.looking())

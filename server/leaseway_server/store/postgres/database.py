@@ -4,6 +4,7 @@ Whatever hinders that at the start comes out as `StoreRefused`, which says what,
 password. Later faults are those of `faults.py`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ ANSWER_SECONDS: Final = 30.0
 """An answer that takes longer than this does not come: the connection is taken for dead."""
 POOL: Final = 4
 """So many connections at most for what runs beside the turns: lists, tokens, the heartbeat."""
+LOOKING: Final = POOL - 1
+"""So many of them at most for lists: a server whose heartbeat waited behind those would be taken for gone."""
 _SETTINGS: Final = {
     "lock_timeout": "5s",  # Then the turn is run again.
     "idle_in_transaction_session_timeout": "10s",  # What a server holds that stands still, others wait for.
@@ -47,6 +50,7 @@ class Database:
         self.address: Final = address
         self.pooled: Final = pooled
         self._settings: Final = _settings(pooled=pooled)
+        self._looking: Final = asyncio.Semaphore(LOOKING)
         self._pool = asyncpg.create_pool(address.url, min_size=0, max_size=POOL, init=_prepare, **self._settings)
 
     @classmethod
@@ -93,6 +97,18 @@ class Database:
                 if self.pooled:
                     await connection.execute(_settle(_SETTINGS))
                 yield connection  # type: ignore[misc]
+
+    @asynccontextmanager
+    async def looking(self) -> AsyncIterator[Connection]:
+        """A transaction that only reads, for what any client may ask for, as often as it likes. Raises as those do."""
+        with postgres_errors():
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._looking.acquire()
+        try:
+            async with self.transaction(readonly=True) as connection:
+                yield connection
+        finally:
+            self._looking.release()
 
     def settle(self, begin: str) -> str:
         """The statement that begins a transaction, with the settings that its session may not have."""

@@ -27,7 +27,7 @@ class PostgresLooking:
 
     async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:
         """See `base.Store.page`."""
-        async with self._database.transaction(readonly=True) as connection:
+        async with self._database.looking() as connection:
             before = await self._before(connection, cursor)
             if before is None:
                 return None
@@ -43,7 +43,7 @@ class PostgresLooking:
 
     async def ahead(self, position: Position, most: int) -> int:
         """See `base.Store.ahead`."""
-        async with self._database.transaction(readonly=True) as connection:
+        async with self._database.looking() as connection:
             return int(await connection.fetchval(SQL["ahead"], self._queue, *position, most))
 
     async def _before(self, connection: Connection, cursor: str) -> int | None:
