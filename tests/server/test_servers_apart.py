@@ -12,7 +12,7 @@ import pytest
 from leaseway_server.runtime.clock import Clock
 from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, run, running_cluster, until_it_says
 from support.pgbouncer import pgbouncer
-from support.postgres import Postgres, own_postgres
+from support.postgres import Postgres, fresh_database, own_postgres
 from support.process import server_process
 from support.raw import raw_socket
 from support.server import TestServer
@@ -191,6 +191,14 @@ async def test_a_database_that_restarts_under_load_loses_nothing_that_was_acknow
             found = await all_ids(cluster.servers[1])
             assert promised <= found
             assert refused == {503}
+
+
+async def test_a_server_whose_tables_are_gone_ends_and_says_so_in_a_line(postgres: Postgres, tmp_path: Path) -> None:
+    async with fresh_database(postgres) as url, server_process(tmp_path, QUICK, store=url) as server:
+        await run(url, "DROP SCHEMA leaseway CASCADE")
+        assert (await server.ended()).status == 1
+        assert b"the tables in the database are not any more what this server began with" in server.output
+        assert b"Traceback" not in server.output
 
 
 @pytest.mark.protocol("7.15")

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost
 from leaseway_server.store.postgres.faults import postgres_errors, translated
 
 
@@ -27,6 +27,9 @@ from leaseway_server.store.postgres.faults import postgres_errors, translated
         (ConnectionRefusedError("nobody"), StoreAway),
         (asyncpg.InternalClientError("cannot switch to state 15"), StoreAway),
         (TimeoutError(), StoreAway),
+        (asyncpg.UndefinedTableError("no such table"), StoreLost),
+        (asyncpg.InvalidSchemaNameError("no such schema"), StoreLost),
+        (asyncpg.UndefinedColumnError("no such column"), StoreLost),
     ],
 )
 def test_what_is_not_the_datas_fault_is_an_error_of_ours(error: Exception, ours: type[Exception]) -> None:

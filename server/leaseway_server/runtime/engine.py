@@ -250,6 +250,9 @@ class Engine:
         except (StoreAway, StoreBusy, StoreFull):
             self._outage.suspected = True
             return
+        except StoreLost as lost:
+            self._lose(lost)
+            return
         if news is None:
             return
         self._outage.suspected |= news.gap

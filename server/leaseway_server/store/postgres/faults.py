@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import asyncpg
 
-from leaseway_server.core.errors import StoreAway, StoreBusy, StoreError, StoreFull
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreError, StoreFull, StoreLost
 
 _FULL: Final = frozenset(
     {
@@ -42,13 +42,21 @@ _AWAY: Final = frozenset(
         "3D000",  # there is no such database
     }
 )
+_LOST: Final = frozenset(
+    {
+        "3F000",  # there is no such schema
+        "42P01",  # there is no such table
+        "42703",  # there is no such column
+    }
+)
+"""What only happens where somebody removed the tables, or changed them, under a running server."""
 _AWAY_CLASSES: Final = frozenset({"08", "28"})
 """Faults of the connection, and of who may connect."""
 
 
 @contextmanager
 def postgres_errors() -> Iterator[None]:
-    """Turns what is not the data's fault into `StoreFull`, `StoreBusy` or `StoreAway`."""
+    """Turns what is not the data's fault into `StoreFull`, `StoreBusy`, `StoreAway` or `StoreLost`."""
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
@@ -97,6 +105,8 @@ def translated(error: Exception) -> StoreError | None:
     code = error.sqlstate or ""
     if code in _FULL:
         return StoreFull(text)
+    if code in _LOST:
+        return StoreLost(f"the tables in the database are not any more what this server began with: {text}")
     if code in _BUSY:
         return StoreBusy(text)
     return StoreAway(text) if code in _AWAY or code[:2] in _AWAY_CLASSES else None
