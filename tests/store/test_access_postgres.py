@@ -37,9 +37,9 @@ class Box:
         assert await self.here.find(self.secret, NOW) == self.alice
         return self
 
-    async def another(self, kind: type[PostgresAccess] = PostgresAccess) -> PostgresAccess:
+    async def another(self, kind: type[PostgresAccess] = PostgresAccess, *, make: bool = True) -> PostgresAccess:
         """Another server on the same database."""
-        database = await self._closing.enter_async_context(await Database.open(self.url))
+        database = await self._closing.enter_async_context(await Database.open(self.url, make=make))
         return await self._closing.enter_async_context(kind(database))
 
     @asynccontextmanager
@@ -216,7 +216,7 @@ async def test_it_waits_for_an_answer_for_a_while_only(box: Box, monkeypatch: py
 
 async def test_a_database_that_cannot_be_written_still_tells_who_may(box: Box) -> None:
     await box.postgres.run(f"ALTER DATABASE {box.name} SET default_transaction_read_only = on")
-    there = await box.another()
+    there = await box.another(make=False)
     assert await there.find(box.secret, NOW) == box.alice
     assert not await there.refresh()
     assert [token.used_at for token in await there.all()] == [0], "when it was used could not be noted"

@@ -19,7 +19,7 @@ from leaseway_server.core.access import (
     ticket_end,
     too_many_tickets,
 )
-from leaseway_server.core.errors import StoreAway, StoreError, StoreRefused
+from leaseway_server.core.errors import StoreAway, StoreError, StoreLost, StoreRefused
 from leaseway_server.store.access.known import KnownTokens
 from leaseway_server.store.access.rows import new_token, row_of, token_of
 from leaseway_server.store.moved import refuse_moved
@@ -137,12 +137,12 @@ class PostgresAccess:
             self._next_look = self._begin(self._look_after(self._looking))
         try:
             return await self._answered(self._next_look)
+        except (asyncpg.PostgresError, StoreLost) as error:
+            self.current = False
+            raise StoreRefused(f"the tokens in the database {self.place} cannot be read: {error}") from error
         except StoreError:
             self.current = False
             raise
-        except asyncpg.PostgresError as error:
-            self.current = False
-            raise StoreRefused(f"the tokens in the database {self.place} cannot be read: {error}") from error
 
     async def _look_after(self, before: asyncio.Task[bool] | None) -> bool:
         if before is not None:
