@@ -275,7 +275,7 @@ async def test_a_database_that_cannot_be_written_is_told(
     await fill(folder, random.Random(1), ("demo",))  # noqa: S311
     name = database.place.url.rpartition("/")[2]  # type: ignore[union-attr]
     await postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-    assert " takes nothing in: cannot execute" in await refused(folder, database)
+    assert " is read-only: it is a standby, or default_transaction_read_only is on" in await refused(folder, database)
     await postgres.run(f"ALTER DATABASE {name} RESET default_transaction_read_only")
     monkeypatch.setitem(postgres_database._SETTINGS, "lock_timeout", "20ms")
     async with kind_of(database.place).side(make=False) as other, other._asked() as holding:  # type: ignore[attr-defined]

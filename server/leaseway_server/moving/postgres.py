@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreRefused
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost, StoreRefused
 from leaseway_server.core.model import Status
 from leaseway_server.moving import tables
 from leaseway_server.moving.side import Facts, Look, TokenRow, refuse_taken
@@ -208,6 +208,8 @@ def _told(database: Database) -> Iterator[None]:
         raise StoreRefused(f"{where} takes nothing in: {error}") from error
     except StoreBusy as error:
         raise StoreRefused(f"{where} is in use by somebody who does not let go: {error}") from error
+    except StoreLost as error:
+        raise StoreRefused(f"{where} cannot be used: {error}") from error
     except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise StoreRefused(f"{where} does not take what it was given: {error}") from error
 

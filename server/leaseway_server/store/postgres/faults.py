@@ -106,7 +106,7 @@ def translated(error: Exception) -> StoreError | None:
     if code in _FULL:
         return StoreFull(text)
     if code in _LOST:
-        return StoreLost(f"the tables in the database are not any more what this server began with: {text}")
+        return StoreLost(f"its tables were removed or changed meanwhile: {text}")
     if code in _BUSY:
         return StoreBusy(text)
     return StoreAway(text) if code in _AWAY or code[:2] in _AWAY_CLASSES else None
