@@ -24,6 +24,9 @@ settings.load_profile(os.environ.get("LEASEWAY_HYPOTHESIS_PROFILE", "suite"))
 _COUNTED: Final = (
     "unit/",
     "store/",
+    "moving/test_hindered",
+    "moving/test_command",
+    "notify/test_contacts",
     "notify/test_store",
     "notify/test_opening",
     "notify/test_notifier",

@@ -41,7 +41,7 @@ def test_random_programs_keep_the_promises_on_postgresql(
             return PostgresHome(behind)
 
     try:
-        run(PostgresMachine, 25)
+        run(PostgresMachine, 12)
     finally:
         behind.close()
     report_line("state machine on PostgreSQL", figures()["state machine"])
