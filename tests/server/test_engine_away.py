@@ -97,6 +97,29 @@ async def test_a_turn_that_cuts_each_connection_is_refused_and_keeps_up_nobody(b
     assert isinstance((await bench.do(Post(NewItem("2"))))[0], Posted)
 
 
+async def test_a_turn_that_cuts_each_connection_keeps_those_waiting_who_watch(bench: Bench, quiet: None) -> None:
+    item = await bench.post(posted_by="ann")
+    bench.faults.at_commit = ["cut", "cut"]
+    watched, followed = bench.say(Read((item.id,), patient=True)), bench.say(ReadFollowed("ann"))
+    await settle(bench)
+    assert (watched, followed) == ([], [])
+    await bench.pass_by(MOST_MS)
+    assert [type(outcome) for outcome in (*watched, *followed)] == [Found, Followed]
+
+
+@pytest.mark.parametrize("fault", ["cut before", "cut after"])
+async def test_a_turn_that_is_in_doubt_when_it_is_run_again_is_answered_once(
+    bench: Bench, quiet: None, fault: Fault
+) -> None:
+    bench.faults.at_commit = ["cut", fault]
+    posted = bench.say(Post(NewItem("1")))
+    await settle(bench)
+    assert posted == [], "it may be done"
+    await bench.pass_by(MOST_MS)
+    assert [type(outcome) for outcome in posted] == [Posted]
+    assert bench.engine.tally.counts["pending"] == 1
+
+
 # ── While it is away ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -69,13 +69,14 @@ class Outage:
 
     def begin(self, submissions: Sequence[Submission], away: StoreAway) -> None:
         """The connection broke in a turn with these commands, which is rolled back, or is in `doubt`."""
-        if self.doubt is None:
-            self._dispatch.rollback()
         self._broke(away)
         self._by_turn = True
+        if self.doubt is not None:
+            return
+        self._dispatch.rollback()
         if self._tries > 1:
-            self._backlog.refuse(submissions, REFUSED)
-        elif self.doubt is None:
+            self._backlog.refuse(submissions, REFUSED, for_now=True)
+        else:
             self._backlog.put_back(submissions)
 
     async def end(
