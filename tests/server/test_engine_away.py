@@ -24,9 +24,9 @@ from leaseway_server.core.commands import (
 from leaseway_server.core.errors import StoreLost
 from leaseway_server.core.events import Cancel, Renew, Result
 from leaseway_server.core.model import NewItem
-from leaseway_server.runtime.engine import BUSY_TRIES, RETRY_MS
 from leaseway_server.runtime.epochs import BITS
 from leaseway_server.runtime.outage import MOST_MS
+from leaseway_server.runtime.shortage import BUSY_TRIES, RETRY_MS
 from support.bench import GRACE, PATIENCE, Bench, claim, refused
 from support.faulty_store import Fault
 

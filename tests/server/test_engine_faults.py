@@ -21,7 +21,7 @@ from leaseway_server.core.commands import (
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost
 from leaseway_server.core.events import Cancel, Result
 from leaseway_server.core.model import NewItem
-from leaseway_server.runtime.engine import RETRY_MS
+from leaseway_server.runtime.shortage import RETRY_MS
 from support.bench import Bench, claim, refused
 from support.faulty_store import GUILTY
 from support.model import LEASE

@@ -267,12 +267,12 @@ async def test_what_a_socket_waits_for_and_holds(bench: Bench) -> None:
     item = await bench.claimed(holder)
     ask = claim(holder, {"a": 1}, count=3, wait_ms=60_000)
     await bench.do(ask, Post(NewItem('{"a": 1}')))
-    assert bench.engine.waiting(holder) == [(ask, 2)]
-    assert bench.engine.waiting(other) == []
-    held = dict(bench.engine.held(holder, 10))
+    assert bench.engine.looking.waiting(holder) == [(ask, 2)]
+    assert bench.engine.looking.waiting(other) == []
+    held = dict(bench.engine.looking.held(holder, 10))
     lease = held[item.id]
     now = bench.clock.now()
     assert (lease.attempts, lease.since, lease.until) == (1, now, now + LEASE)
     assert len(held) == 2
-    assert len(bench.engine.held(holder, 1)) == 1
-    assert bench.engine.held(other, 10) == []
+    assert len(bench.engine.looking.held(holder, 1)) == 1
+    assert bench.engine.looking.held(other, 10) == []

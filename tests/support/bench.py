@@ -12,7 +12,8 @@ from leaseway_server.core.jsontext import Json, parse
 from leaseway_server.core.match import Match, texts_of
 from leaseway_server.core.model import Item, NewItem
 from leaseway_server.core.queue import Queue
-from leaseway_server.runtime.engine import RETRY_MS, Engine
+from leaseway_server.runtime.engine import Engine
+from leaseway_server.runtime.shortage import RETRY_MS
 from leaseway_server.store.base import Store
 from support.clock import ManualClock
 from support.faulty_store import Faults, FaultyStore

@@ -2,8 +2,8 @@
 
 Its task is the only one that runs turns, and nobody cancels it. An answer is given after the commit that it speaks of,
 never before. Here is when a turn runs, and what happens when it fails; what a turn does is in `turn.py`, what is over
-in `deadlines.py`, who is told of it in `teller.py`. While its database is away, `outage.py` says what follows; where
-other servers share it, `surroundings.py` takes in what they did.
+in `deadlines.py`, who is told of it in `teller.py`. While its store cannot write, `shortage.py` says what follows, and
+`outage.py` while it cannot be reached; where other servers share it, `surroundings.py` takes in what they did.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final
 
-from leaseway_server.core.commands import Answer, Ask, Command, Drop, Failed, Outcome, Withdraw
+from leaseway_server.core.commands import Answer, Command, Drop, Failed, Outcome, Withdraw
 from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost, Unavailable
 from leaseway_server.core.queue import Queue
@@ -21,12 +21,13 @@ from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.deadlines import TICK_MS, Deadlines
 from leaseway_server.runtime.epochs import Epochs
 from leaseway_server.runtime.hub import Hub
-from leaseway_server.runtime.leases import Lease, Leases
+from leaseway_server.runtime.leases import Leases
 from leaseway_server.runtime.looking import Looking, index_members
 from leaseway_server.runtime.losses import Losses
 from leaseway_server.runtime.neighbours import Neighbours
 from leaseway_server.runtime.observer import Gauges, Nobody, Observer
 from leaseway_server.runtime.outage import REFUSED, Doubt, Outage
+from leaseway_server.runtime.shortage import Shortage
 from leaseway_server.runtime.submission import Submission, nobody
 from leaseway_server.runtime.surroundings import Surroundings
 from leaseway_server.runtime.tally import Tally
@@ -34,11 +35,6 @@ from leaseway_server.runtime.teller import OnLoss, Teller
 from leaseway_server.runtime.turn import Sweeps, TurnWork
 from leaseway_server.store.base import Store
 
-RETRY_MS: Final = 500
-"""So long after a turn that found no space, what nobody waits for is tried again."""
-BUSY_TRIES: Final = 6
-"""So often a turn is run again that others were in the way of: at once, then after a moment that doubles, by chance."""
-BUSY_SECONDS: Final = 0.002
 PASSES: Final = 5
 """So often the event loop goes round between two slices of a search or a sweep: a request comes in, and its answer goes
 out, over several rounds, and is not to wait for a slice in each."""
@@ -80,6 +76,7 @@ class Engine:
         self._holders = count(1)
         self._backlog = Backlog(self._teller)
         self._outage = Outage(queue.name, clock, self._backlog, self._dispatch, self._teller)
+        self._shortage = Shortage(queue.name, clock, self._backlog, self._dispatch, self._teller)
         self._losses = Losses(self._leases, self._teller, self.submit)
         self.surroundings = self._among(neighbours) if neighbours else None
         """What it knows of other servers; None where nobody can share its store."""
@@ -127,14 +124,6 @@ class Engine:
     def workers_elsewhere(self) -> int:
         """How many of them are open on other servers."""
         return self.surroundings.neighbours.workers if self.surroundings else 0
-
-    def waiting(self, holder: int) -> list[tuple[Ask, int]]:
-        """A socket's waiting claims, oldest first, and how many items each still takes."""
-        return self._dispatch.waiting(holder)
-
-    def held(self, holder: int, most: int) -> list[tuple[str, Lease]]:
-        """What a socket holds as of the last commit, by id; at most so many."""
-        return self._leases.held(holder, most)
 
     async def ask(self, command: Command) -> Outcome:
         """As `submit`, for a command with one outcome. A caller that is cancelled cancels nothing but its waiting."""
@@ -324,10 +313,11 @@ class Engine:
             self._backlog.refuse(submissions, REFUSED, for_now=True)
             return
         try:
-            work = await self._undisturbed(submissions, sweeps, dispatching=dispatching)
+            work = await self._shortage.undisturbed(lambda: self._turn(submissions, sweeps, dispatching=dispatching))
         except (StoreFull, StoreBusy) as fault:
             self._dispatch.rollback()
-            await self._without_space(submissions, fault)
+            if reads := self._shortage.begin(submissions, fault):
+                await self._attempt(reads, Sweeps(), dispatching=False)
         except StoreAway as away:
             self._outage.begin(submissions, away)
         except StoreLost as lost:
@@ -359,16 +349,6 @@ class Engine:
         self._deadlines.agree(looked_at, work.rows.now)
         return work
 
-    async def _undisturbed(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> TurnWork:
-        """The turn, run again while others were in its way. Raises `StoreBusy` where they are too often."""
-        for tried in range(BUSY_TRIES):
-            try:
-                return await self._turn(submissions, sweeps, dispatching=dispatching)
-            except StoreBusy:
-                self._dispatch.rollback()
-                await asyncio.sleep(self.clock.chance() * BUSY_SECONDS * (2**tried - 1))
-        return await self._turn(submissions, sweeps, dispatching=dispatching)
-
     def _after_commit(self, work: TurnWork) -> None:
         self._outage.over()
         self._dispatch.commit()
@@ -390,26 +370,6 @@ class Engine:
         """What a line of the log says beside its text."""
         return {"event": event, "queue": self.queue.name, **more}
 
-    async def _without_space(self, submissions: Sequence[Submission], fault: StoreFull | StoreBusy) -> None:
-        """Refuses what cannot be written, answers what only reads, and keeps what must be done until there is space."""
-        full = isinstance(fault, StoreFull)
-        said = self._said("store.full" if full else "store.busy", fault=str(fault))
-        _log.error("a turn could not be written", extra=said)
-        self._block()
-        why = "no space?" if full else "other servers are in the way"
-        refused = Failed(Unavailable(f"the server cannot write at the moment ({why}); nothing of this was done"))
-        reads = [submission for submission in submissions if submission.reads]
-        self._refuse([submission for submission in submissions if not submission.reads], refused)
-        self._end_brief_claims(refused)
-        if reads:
-            await self._attempt(reads, Sweeps(), dispatching=False)
-
-    def _end_brief_claims(self, refused: Failed) -> None:
-        """Claims that do not wait are refused; those that wait stay, and time out."""
-        for ask in self._dispatch.unanswered(searched=False):
-            self._teller.tell(self._dispatch.remove(ask), refused)
-        self._dispatch.commit()
-
     async def _bisect(self, submissions: Sequence[Submission]) -> None:
         """Does the halves apart, without sweeps and claims, until the guilty command is alone; that one is refused."""
         if len(submissions) > 1:
@@ -418,18 +378,9 @@ class Engine:
             await self._attempt(submissions[middle:], Sweeps(), dispatching=False)
         elif submissions:
             refused = Failed(Unavailable("the server failed at this request; nothing of it was done"))
-            self._refuse(submissions, refused)
+            self._shortage.refuse(submissions, refused)
         else:
-            self._block()  # A sweep or a claim is at fault: what clients say goes on meanwhile.
-
-    def _block(self) -> None:
-        """For a while nothing is swept, handed out or tried again by itself."""
-        self._backlog.blocked_until = self.clock.now() + RETRY_MS
-
-    def _refuse(self, submissions: Sequence[Submission], refused: Failed) -> None:
-        """Answers them so; what must be done all the same is tried again after a while."""
-        if self._backlog.refuse(submissions, refused):
-            self._block()
+            self._shortage.block()  # A sweep or a claim is at fault: what clients say goes on meanwhile.
 
     async def _maintain(self) -> None:
         try:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from leaseway_server.core.commands import Ask
 from leaseway_server.core.criteria import Criteria
 from leaseway_server.core.dispatch import Dispatch
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost, Unavailable
@@ -11,7 +12,7 @@ from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.match import Match
 from leaseway_server.core.model import Position
 from leaseway_server.runtime.clock import Clock
-from leaseway_server.runtime.leases import Leases
+from leaseway_server.runtime.leases import Lease, Leases
 from leaseway_server.store.base import Store
 
 Found = TypeVar("Found")
@@ -55,6 +56,14 @@ class Looking:
     def lease_end(self, item_id: str) -> tuple[int, bool]:
         """When an item's lease is taken away, and whether its socket is of before the start; see `Leases.end_of`."""
         return self._leases.end_of(item_id)
+
+    def waiting(self, holder: int) -> list[tuple[Ask, int]]:
+        """A socket's waiting claims, oldest first, and how many items each still takes."""
+        return self._dispatch.waiting(holder)
+
+    def held(self, holder: int, most: int) -> list[tuple[str, Lease]]:
+        """What a socket holds as of the last commit, by id; at most so many."""
+        return self._leases.held(holder, most)
 
     def holds(self, holder: int) -> int:
         """How many leases a socket holds."""

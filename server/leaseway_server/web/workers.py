@@ -43,10 +43,12 @@ def _worker(socket: WorkSocket, engine: Engine) -> dict[str, object]:
         "labels": orjson.Fragment(session.greeting.labels),
         "connectedAt": socket.connected_at,
         "waiting": [
-            {"criteria": ask.given or {}, "count": left} for ask, left in engine.waiting(session.holder) if ask.wait_ms
+            {"criteria": ask.given or {}, "count": left}
+            for ask, left in engine.looking.waiting(session.holder)
+            if ask.wait_ms
         ],
         "holds": [
             {"id": item_id, "attempts": lease.attempts, "since": lease.since, "leaseUntil": lease.until}
-            for item_id, lease in engine.held(session.holder, MOST_HELD)
+            for item_id, lease in engine.looking.held(session.holder, MOST_HELD)
         ],
     }
