@@ -15,12 +15,14 @@ import { Link } from "./link.js";
 import { Newest } from "./newest.js";
 import { outsideOf } from "./outside.js";
 import { Pending } from "./pending.js";
+import { bodyOf } from "./post-body.js";
 import { checkId } from "./protocol.js";
 import { tellingOf } from "./telling.js";
 import { WatchState } from "./watch-state.js";
 
 export { Job };
 
+/** @typedef {import("./post-body.js").PostOptions} PostOptions */
 /** @typedef {import("./protocol.js").View} View */
 /** @typedef {import("./watch-state.js").Watched} Watched */
 
@@ -34,23 +36,9 @@ export { Job };
  * @property {Record<string, number>} rates  of the newest minute
  */
 
-/**
- * What a post may say beside its item (PROTOCOL.md §5). Durations are milliseconds, times milliseconds since the epoch.
- *
- * @typedef {object} PostOptions
- * @property {string} [key]  the same key with an equal item is the same item
- * @property {number} [priority]  the higher the sooner, from −100 to 100
- * @property {number} [delayMs]
- * @property {number} [dueAt]
- * @property {number} [ttlMs]
- * @property {number} [maxAttempts]
- * @property {Record<string, any>} [meta]
- */
-
 /** @typedef {import("./door.js").Credentials & Partial<import("./outside.js").Outside>} SiteOptions */
 /** @typedef {SiteOptions & import("./telling.js").Telling} QueueOptions */
 
-const BODY = ["key", "priority", "delayMs", "dueAt", "ttlMs", "maxAttempts", "meta"];
 const CLOSED = "the queue was closed here";
 const UNKNOWN = "it may be in the queue or not (a post with a key can be posted again)";
 const BLOCKED =
@@ -379,15 +367,6 @@ export class Queue extends EventTarget {
   #dispatch(kind, members) {
     this.dispatchEvent(Object.assign(new Event(kind), members));
   }
-}
-
-/** @param {any} item @param {PostOptions} options */
-function bodyOf(item, options) {
-  const unknownOption = Object.keys(options).find((name) => !BODY.includes(name));
-  if (unknownOption !== undefined)
-    throw new TypeError(`a post has no option ${unknownOption}; there are ${BODY.join(", ")}`);
-  if (item === undefined) throw new TypeError("there is no item to post");
-  return { item, ...options };
 }
 
 /** @param {string} name */
