@@ -36,6 +36,7 @@ from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
 from leaseway_server.bench.process import serving
 from support.notify_scene import QUEUE_TOML
+from support.raw import RawSocket, raw_socket
 from support.web_service import WebService, web_service
 
 PORTION: Final = 500
@@ -57,8 +58,12 @@ def main() -> None:
 
 async def measure(lone: int, events: int) -> int:
     """Both figures, each on a new store and queue."""
-    async with scene() as (store, settings, queue, provider, folder):
-        times = await latency(Notifier(store, queue, settings), provider, folder, lone)
+    async with (
+        scene() as (store, settings, queue, provider, folder),
+        raw_socket(f"{settings.queue.url}/monitor") as monitor,
+    ):
+        monitor.say({"subscribe": {"all": True}})
+        times = await latency(Notifier(store, queue, settings), provider, monitor, folder, lone)
     p50, p99 = statistics.median(times), statistics.quantiles(times, n=100)[98]
     print(f"send_now, event to the provider's door: p50 {p50:.1f} ms, p99 {p99:.1f} ms, of {lone}")
     async with scene() as (store, settings, queue, _, _):
@@ -107,28 +112,30 @@ def write_toml(file: Path, said: dict[str, dict[str, str]]) -> None:
     file.write_text("".join(lines))
 
 
-async def latency(notifier: Notifier, provider: WebService, folder: Path, lone: int) -> list[float]:
+async def latency(notifier: Notifier, provider: WebService, monitor: RawSocket, folder: Path, lone: int) -> list[float]:
     """ms of each notification, one after the other, once all have begun."""
     command = (sys.executable, "-m", "leaseway_notify", "worker", "--config", str(folder / "notify.toml"))
     worker = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
     try:
-        times = [await one(notifier, provider, number) for number in range(WARM + lone)]
+        times = [await one(notifier, provider, monitor, number) for number in range(WARM + lone)]
     finally:
         worker.terminate()
         await worker.wait()
     return times[WARM:]
 
 
-async def one(notifier: Notifier, provider: WebService, number: int) -> float:
-    """From the event to the provider's door, in ms; then it waits until the system is idle again."""
+async def one(notifier: Notifier, provider: WebService, monitor: RawSocket, number: int) -> float:
+    """From the event to the provider's door, in ms; then it waits until all that came of it has ended."""
     event = Event(type="security", recipient=f"r{number % RECIPIENTS}", title=f"number {number}")
     provider.arrived.clear()
     began = time.perf_counter()
-    await notifier.notify(event)
+    planned = await notifier.notify(event)
     async with asyncio.timeout(30):
         await provider.arrived.wait()
     took = (time.perf_counter() - began) * 1000
-    await asyncio.sleep(0.02)
+    under_way = sum(delivery.status != "skipped" for delivery in planned.deliveries)
+    while under_way:
+        under_way -= (await monitor.hear()).get("status") == "finished"
     return took
 
 

@@ -39,6 +39,7 @@ from leaseway_notify.stores.store import SqlStore
 from leaseway_schemas import example_folder
 from support.mail_server import mail_server
 from support.process import ServerProcess, server_process
+from support.raw import raw_socket
 from support.web_service import web_service
 
 Transport: TypeAlias = Literal["provider", "smtp"]
@@ -151,7 +152,7 @@ class NotifyLoop:
                 await self._strike(who, server, store)
                 if apart:
                     await self._mail_comes()
-            await self._all_done(store)
+            await self._all_done(server, store)
             await self._judge(store)
         self.report.seconds = time.monotonic() - began
         return self.report
@@ -256,18 +257,18 @@ class NotifyLoop:
 
     # The end
 
-    async def _all_done(self, store: SqlStore) -> None:
+    async def _all_done(self, server: ServerProcess, store: SqlStore) -> None:
         async with asyncio.timeout(PATIENCE):
             while len(self._told) < self.report.notifications:
                 await self._next_word()
-            await self._settled(store)
+        async with raw_socket(f"{server.ws_url}/{QUEUE}/monitor", patience=PATIENCE) as monitor:
+            monitor.say({"stats": True})  # At once, and again whenever an item of the queue has ended.
+            while await self._any_open(store):
+                await monitor.hear()
 
-    async def _settled(self, store: SqlStore) -> None:
-        while True:
-            counts = await store.counts()
-            if not any(counts.get(status) for status in OPEN):
-                return
-            await asyncio.sleep(0.05)
+    async def _any_open(self, store: SqlStore) -> bool:
+        counts = await store.counts()
+        return any(counts.get(status) for status in OPEN)
 
     async def _judge(self, store: SqlStore) -> None:
         report, door = self.report, self._door

@@ -46,9 +46,10 @@ class RawSocket:
     What nobody asks for with `next` or `hear` is left in the buffers between us: a socket that is not asked is deaf.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float = PATIENCE) -> None:
         self.reader = reader
         self.writer = writer
+        self._patience = patience
 
     def frame(self, opcode: int, data: bytes = b"", *, fin: bool = True, mask: bool = True, bits: int = 0) -> None:
         """Says one frame. `bits` are the three reserved ones, as a number from 0 to 7."""
@@ -69,7 +70,7 @@ class RawSocket:
 
     async def next(self) -> RawFrame:
         """The next frame. `IncompleteReadError` where the connection ended instead."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(self._patience):
             first, second = await self.reader.readexactly(2)
             size = second & 127
             if size == 126:
@@ -136,14 +137,21 @@ def _masked(data: bytes, key: bytes) -> bytes:
 
 @asynccontextmanager
 async def raw_socket(
-    url: str, headers: Mapping[str, str] | None = None, *, receive_buffer: int | None = None
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    receive_buffer: int | None = None,
+    patience: float = PATIENCE,
 ) -> AsyncIterator[RawSocket]:
-    """A connection to `ws://…`; it is cut at the end. A small `receive_buffer` (bytes) is full sooner."""
+    """A connection to `ws://…`; it is cut at the end. A small `receive_buffer` (bytes) is full sooner.
+
+    `patience`: seconds that a frame may take to come.
+    """
     reader, writer = await _connect(url, receive_buffer)
     try:
         answer = await handshake(reader, writer, url, headers or {})
         assert answer.startswith("HTTP/1.1 101 "), answer
-        yield RawSocket(reader, writer)
+        yield RawSocket(reader, writer, patience)
     finally:
         writer.transport.abort()
 
