@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from leaseway import Client
-from leaseway_notify.commands import QUEUE_WITHIN
 from leaseway_notify.event import Event
 from leaseway_notify.notifier import Notifier
 from leaseway_notify.notify_toml import load_settings
-from leaseway_notify.outbox import Outbox
-from leaseway_notify.serving import keep_posting
+from leaseway_notify.outbox import Outbox, keep_posting
 from leaseway_notify.stores.opening import open_store
+from leaseway_notify.working import QUEUE_WITHIN
 
 RECIPIENTS: Final = 20
 

@@ -8,7 +8,6 @@ import asyncio
 import json
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from leaseway import LeasewayError
 from leaseway_notify.errors import NotifyError, Refused
 from leaseway_notify.notify_toml import load_settings
 from leaseway_notify.settings import Settings
+from leaseway_notify.signals import until_signal
 from leaseway_notify.toml import SettingsRefused
 
 ENDED_BADLY: Final = 1
@@ -78,9 +78,9 @@ def worker(file: Path | None, drain: bool) -> None:
     """
     with _faults_told():
         settings = _settings(file)
-        from leaseway_notify.commands import run_worker
+        from leaseway_notify.working import work
 
-        _run(lambda stop: run_worker(settings, stop, drain=drain))
+        _run(lambda stop: work(settings, stop, drain=drain))
 
 
 @main.command()
@@ -269,24 +269,10 @@ def _settings(file: Path | None, *, listen: str | None = None) -> Settings:
     return load_settings(file, os.environ, listen)
 
 
-def _run(work: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> NoReturn:
+def _run(work: Callable[[asyncio.Event], Coroutine[Any, Any, int | None]]) -> NoReturn:
     """Works until the first SIGINT or SIGTERM, and then to an end in order; the second one ends at once."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-
-    async def working() -> int:
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-
-        def on_signal() -> None:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
-                signal.signal(number, signal.SIG_DFL)
-            stop.set()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, on_signal)
-        return await work(stop)
-
-    raise SystemExit(asyncio.run(working()))
+    raise SystemExit(until_signal(work))
 
 
 @contextmanager

@@ -7,22 +7,17 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
 from leaseway import Client, ConnectionLost
-from leaseway_notify.announcing import Announcer
-from leaseway_notify.compose import execution
 from leaseway_notify.delivery import Delivery, Sending
 from leaseway_notify.event import Event
-from leaseway_notify.housekeeping import Housekeeper
 from leaseway_notify.notifier import Notifier
 from leaseway_notify.outbox import Outbox, now_ms
 from leaseway_notify.plan import Plan
 from leaseway_notify.profile import Profile
-from leaseway_notify.serving import keep_posting, serving
+from leaseway_notify.serving import serving
 from leaseway_notify.settings import Settings
 from leaseway_notify.stores.opening import open_store
-from leaseway_notify.worker import DeliveryWorker
+from leaseway_notify.working import QUEUE_WITHIN
 
-QUEUE_WITHIN: Final = 3.0
-"""Seconds that a command which ends by itself waits for the queue."""
 PORTION: Final = 100
 MOST: Final = 10_000
 """So many deliveries a command shows."""
@@ -37,40 +32,6 @@ async def run_service(settings: Settings, stop: asyncio.Event) -> int:
         await asyncio.wait({stopped, served.ended}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
     return 0 if stop.is_set() else 1
-
-
-async def run_worker(settings: Settings, stop: asyncio.Event, *, drain: bool) -> int:
-    """Works until the stop, or with `drain` until nothing is due. Keeps the outbox and the house besides."""
-    async with (
-        await open_store(settings.store) as store,
-        Announcer(settings.service) as announcer,
-        execution(store, settings, announce=announcer) as executing,
-    ):
-        worker = DeliveryWorker(executing, settings, drain=drain)
-        within = QUEUE_WITHIN if drain else 30.0
-        queue: Client[Any, Any] = Client(settings.queue.url, settings.queue.token, open_timeout=within)
-        outbox, housekeeper = Outbox(store, queue, settings.outbox), Housekeeper(store, settings.keep)
-        if drain:
-            async with queue:
-                await outbox.repost()
-                await outbox.ask()
-            await housekeeper.sweep()
-        beside = [asyncio.create_task(_stopped(worker, stop))]
-        if not drain:
-            beside += [asyncio.create_task(keep_posting(queue, outbox)), asyncio.create_task(housekeeper.run())]
-        _log.info("working on %s", settings.queue.url)
-        try:
-            await worker.work()
-        finally:
-            for task in beside:
-                task.cancel()
-            await asyncio.wait(beside)
-    return 0
-
-
-async def _stopped(worker: DeliveryWorker, stop: asyncio.Event) -> None:
-    await stop.wait()
-    worker.stop()
 
 
 async def save_contact(settings: Settings, profile: Profile) -> None:

@@ -18,6 +18,8 @@ from leaseway_notify.settings import OutboxSettings
 from leaseway_notify.stores.base import OutboxStore
 
 WAITS: Final = ("pending", "scheduled")
+QUEUE_AGAIN: Final = 5.0
+"""Seconds after which a queue that could not be reached, or refused us, is tried again."""
 _log = logging.getLogger("leaseway.notify")
 
 
@@ -94,3 +96,14 @@ class Outbox:
             return False
         error = f"its item in the queue, {job.id}, has ended as {view.status} without a word of it here"
         return await self._store.give_up(delivery.id, error, before, self._clock())
+
+
+async def keep_posting(queue: Client[Any, Any], outbox: Outbox) -> None:
+    """Keeps the client of the queue open, and the outbox going. Until then what is notified waits in the outbox."""
+    while True:
+        try:
+            async with queue:
+                await outbox.run()
+        except (LeasewayError, TimeoutError, OSError) as error:
+            _log.warning("the queue cannot be reached, deliveries wait in the outbox: %s", error)
+        await asyncio.sleep(QUEUE_AGAIN)

@@ -5,7 +5,6 @@ Beside the requests it keeps the outbox and the house: what was committed comes 
 
 import asyncio
 import contextlib
-import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -14,10 +13,10 @@ from typing import Any, Final
 
 import uvicorn
 
-from leaseway import Client, LeasewayError
+from leaseway import Client
 from leaseway_notify.housekeeping import Housekeeper
 from leaseway_notify.notifier import Notifier
-from leaseway_notify.outbox import Outbox, now_ms
+from leaseway_notify.outbox import Outbox, keep_posting, now_ms
 from leaseway_notify.policy import Policies
 from leaseway_notify.service.app import create_app
 from leaseway_notify.service.desk import Desk
@@ -30,9 +29,6 @@ STOP_SECONDS: Final = 3
 """So long a stop waits for requests that are under way."""
 MOST_MESSAGE: Final = 16_384
 """Bytes of what a page says on its socket."""
-QUEUE_AGAIN: Final = 5.0
-"""Seconds after which a queue that could not be reached, or refused us, is tried again."""
-_log = logging.getLogger("leaseway.notify")
 
 
 class WebServer(uvicorn.Server):
@@ -117,17 +113,6 @@ async def serving(
         for task in beside:
             task.cancel()
         await asyncio.wait(beside)
-
-
-async def keep_posting(queue: Client[Any, Any], outbox: Outbox) -> None:
-    """Keeps the client of the queue open, and the outbox going. Until then what is notified waits in the outbox."""
-    while True:
-        try:
-            async with queue:
-                await outbox.run()
-        except (LeasewayError, TimeoutError, OSError) as error:
-            _log.warning("the queue cannot be reached, deliveries wait in the outbox: %s", error)
-        await asyncio.sleep(QUEUE_AGAIN)
 
 
 def _push_key(settings: Settings) -> str:

@@ -5,22 +5,25 @@ drain, for a platform without resident processes, does it once and ends. Opens a
 """
 
 import asyncio
-import signal
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from leaseway import Client
-from leaseway_notify.channels.in_app import Announce, to_nobody
+from leaseway_notify.announcing import Announcer
 from leaseway_notify.compose import execution
 from leaseway_notify.housekeeping import Housekeeper
-from leaseway_notify.outbox import Outbox
+from leaseway_notify.outbox import Outbox, keep_posting
 from leaseway_notify.policy import Policies
 from leaseway_notify.settings import Settings
+from leaseway_notify.signals import until_signal
 from leaseway_notify.stores.opening import open_store
 from leaseway_notify.worker import DeliveryWorker
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+QUEUE_WITHIN: Final = 3.0
+"""Seconds that what ends by itself waits for the queue."""
+_log = logging.getLogger("leaseway.notify")
 
 
 def run(settings: Settings, *, drain: bool = False, policies: Policies | None = None) -> None:
@@ -28,36 +31,35 @@ def run(settings: Settings, *, drain: bool = False, policies: Policies | None = 
 
     To be called in the main thread. Raises as `work`.
     """
-    asyncio.run(_until_signal(settings, drain, policies))
+    until_signal(lambda stop: work(settings, stop, drain=drain, policies=policies))
 
 
 async def work(
-    settings: Settings,
-    stop: asyncio.Event,
-    *,
-    drain: bool = False,
-    policies: Policies | None = None,
-    announce: Announce = to_nobody,
+    settings: Settings, stop: asyncio.Event, *, drain: bool = False, policies: Policies | None = None
 ) -> None:
     """Works until `stop` is set, or with `drain` until nothing is due.
 
-    Raises `StoreRefused`, `BadKey`, `ValueError` and `LeaseTooShort` for settings with which nothing can be sent, and
-    what the queue's client and worker raise.
+    A queue that is away is waited for, with `drain` not for long. Raises `StoreRefused`, `BadKey`, `ValueError` and
+    `LeaseTooShort` for settings with which nothing can be sent, and what the queue's client and worker raise.
     """
     async with (
         await open_store(settings.store) as store,
-        Client[Any, Any](settings.queue.url, settings.queue.token) as queue,
-        execution(store, settings, policies=policies, announce=announce) as executing,
+        Announcer(settings.service) as announcer,
+        execution(store, settings, policies=policies, announce=announcer) as executing,
     ):
-        outbox, housekeeper = Outbox(store, queue, settings.outbox), Housekeeper(store, settings.keep)
         worker = DeliveryWorker(executing, settings, drain=drain)
+        within = QUEUE_WITHIN if drain else 30.0
+        queue: Client[Any, Any] = Client(settings.queue.url, settings.queue.token, open_timeout=within)
+        outbox, housekeeper = Outbox(store, queue, settings.outbox), Housekeeper(store, settings.keep)
+        _log.info("working on %s", settings.queue.url)
         if drain:
-            await outbox.repost()
-            await outbox.ask()
+            async with queue:
+                await outbox.repost()
+                await outbox.ask()
             await _until_stopped(worker, stop)
             await housekeeper.sweep()
         else:
-            async with _beside(stop.set, outbox.run(), housekeeper.run()):
+            async with _beside(stop.set, keep_posting(queue, outbox), housekeeper.run()):
                 await _until_stopped(worker, stop)
 
 
@@ -85,16 +87,3 @@ async def _beside(ended: Callable[[], None], *works: Coroutine[Any, Any, None]) 
     for outcome in outcomes:
         if isinstance(outcome, Exception):
             raise outcome
-
-
-async def _until_signal(settings: Settings, drain: bool, policies: Policies | None) -> None:
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def told() -> None:
-        for number in SIGNALS:  # The next one does what the system does with it.
-            loop.remove_signal_handler(number)
-        stop.set()
-
-    for number in SIGNALS:
-        loop.add_signal_handler(number, told)
-    await work(settings, stop, drain=drain, policies=policies)
