@@ -24,6 +24,7 @@ from leaseway_notify.housekeeping import Housekeeper
 from leaseway_notify.notifier import Notifier
 from leaseway_notify.outbox import Outbox, now_ms
 from leaseway_notify.plan import Plan
+from leaseway_notify.policy import TypePolicy
 from leaseway_notify.profile import Preferences, QuietHours
 from leaseway_notify.rules import DEFAULT, LeaseTooShort, Rules
 from leaseway_notify.settings import HOUR, OutboxSettings, QueueSettings, Settings
@@ -343,6 +344,16 @@ async def test_a_whole_worker_raises_what_hinders_it(scene: Scene, drain: bool) 
     nowhere = QueueSettings(scene.settings.queue.url.replace("deliveries", "nothing"))
     with pytest.raises(NoSuchQueue):
         await work(replace(scene.settings, store=store, queue=nowhere), asyncio.Event(), drain=drain)
+
+
+async def test_a_whole_worker_knows_the_types_that_a_program_registers(scene: Scene) -> None:
+    policies = scene.settings.policies()
+    policies.register("invoice", TypePolicy())
+    notifier = Notifier(scene.store, scene.queue, scene.settings, policies)
+    plan = await notifier.notify(Event(type="invoice", recipient="ada", title="You owe us 7"))
+    store = f"sqlite:{scene.folder / 'notify.db'}"
+    await work(replace(scene.settings, store=store), asyncio.Event(), drain=True, policies=policies)
+    assert await scene.told(plan) == ("sent", "")
 
 
 async def test_what_fails_beside_a_worker_ends_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
