@@ -10,13 +10,19 @@ from typing import Final, Protocol
 from leaseway_notify.caps import Caps
 from leaseway_notify.delivery import Reason, Sending
 from leaseway_notify.event import Event
-from leaseway_notify.policy import Policies, SendNow, Situation, Skip
+from leaseway_notify.policy import Action, Policies, SendNow, Situation, Skip
 from leaseway_notify.profile import Channel, Profile
 from leaseway_notify.stores.base import Begun, DeliveryStore, InboxStore, ProfileStore
 from leaseway_notify.verdict import Drop, Go, PutOff, Verdict
 
 EARLY_MS: Final = 1_000
 """So much earlier than it is due a delivery may be sent: clocks of two machines differ."""
+_BY_NOW: Final[Mapping[Reason, Reason]] = {
+    "no_push_subscription": "push_subscription_revoked",
+    "muted": "unsubscribed",
+    "channel_disabled": "unsubscribed",
+}
+"""What planning says of a recipient, and what it means for what was planned before."""
 
 
 class GateStore(DeliveryStore, ProfileStore, InboxStore, Protocol):
@@ -48,9 +54,12 @@ class Gate:
         members.sort(key=lambda one: (one.notification.created_at, one.delivery.id))
         if profile is None:
             return _none_of(members, "unsubscribed")
-        dropped = left_out(own.id, frozen) | self._unwanted(members, profile, now)
+        actions = {one.delivery.id: self._action(situation(one, profile, now)) for one in members}
+        dropped = left_out(own.id, frozen) | _unwanted(actions)
         members = [one for one in members if one.delivery.id not in dropped]
-        if members and (quiet := self._quiet_until(members, profile, now)) > now:
+        # One that waits for no quiet hours takes the others along.
+        urgent = any(isinstance(actions[one.delivery.id], SendNow) for one in members)
+        if members and not urgent and (quiet := situation(members[0], profile, now).after_quiet_hours(now)) > now:
             return PutOff(quiet, "storm" if storm else "quiet_hours")
         outdated = {} if storm else await self._outdated(members, frozen)
         return await self._going(begun.sending, profile, members, dropped | outdated, now)
@@ -70,25 +79,8 @@ class Gate:
             case reason:
                 return Drop({**dropped, **_none_of(left, reason).reasons})
 
-    def _unwanted(self, members: list[Sending], profile: Profile, now: int) -> dict[str, Reason]:
-        """What the recipient does not want by now, or cannot get."""
-        found: dict[str, Reason] = {}
-        for one in members:
-            match self._policies.of(one.notification.type).decide(situation(one, profile, now)):
-                case Skip("no_push_subscription"):
-                    found[one.delivery.id] = "push_subscription_revoked"
-                case Skip("muted" | "channel_disabled"):
-                    found[one.delivery.id] = "unsubscribed"
-                case Skip(reason):
-                    found[one.delivery.id] = reason
-        return found
-
-    def _quiet_until(self, members: list[Sending], profile: Profile, now: int) -> int:
-        """When it may be sent: now, where one of them waits for no quiet hours."""
-        situations = [situation(one, profile, now) for one in members]
-        actions = [self._policies.of(one.event.type).decide(one) for one in situations]
-        urgent = any(isinstance(action, SendNow) for action in actions)
-        return now if urgent else situations[0].after_quiet_hours(now)
+    def _action(self, asked: Situation) -> Action:
+        return self._policies.of(asked.event.type).decide(asked)
 
     async def _outdated(self, members: list[Sending], frozen: frozenset[str]) -> dict[str, Reason]:
         """What was read in the application meanwhile, and what something newer was sent after.
@@ -112,6 +104,12 @@ class Gate:
 def left_out(own: str, sent: frozenset[str]) -> dict[str, Reason]:
     """A delivery that leads a message which does not hold it: it was read in the application before the others."""
     return {own: "already_read"} if sent and own not in sent else {}
+
+
+def _unwanted(actions: Mapping[str, Action]) -> dict[str, Reason]:
+    """What the recipient does not want by now, or cannot get."""
+    skips = {one: action.reason for one, action in actions.items() if isinstance(action, Skip)}
+    return {one: _BY_NOW.get(reason, reason) for one, reason in skips.items()}
 
 
 def _none_of(members: Iterable[Sending], reason: Reason) -> Drop:
