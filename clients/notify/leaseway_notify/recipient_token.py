@@ -5,7 +5,6 @@ makes one with what it has. `sub` is the recipient, `aud` is "leaseway-notify", 
 that got into wrong hands, or whose owner was signed out, is over soon.
 """
 
-import base64
 import hmac
 import time
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 import orjson
+
+from leaseway_notify.base64url import from_base64, in_base64
 
 AUDIENCE: Final = "leaseway-notify"
 LONGEST: Final = 3_600
@@ -70,24 +71,20 @@ def _recipient(claims: dict[str, Any], now: float) -> Recipient:
 
 
 def _signature(secret: str, said: str) -> str:
-    return _base64(hmac.new(secret.encode(), said.encode(), sha256).digest())
+    return in_base64(hmac.new(secret.encode(), said.encode(), sha256).digest())
 
 
 def _encoded(value: dict[str, Any]) -> str:
-    return _base64(orjson.dumps(value))
+    return in_base64(orjson.dumps(value))
 
 
 def _decoded(text: str) -> dict[str, Any]:
     """The object that stands there, empty where there is none."""
     try:
-        found = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        found = orjson.loads(from_base64(text))
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 _HEAD: Final = _encoded({"alg": "HS256", "typ": "JWT"})

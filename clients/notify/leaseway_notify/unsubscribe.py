@@ -5,7 +5,6 @@ It is signed: it needs no sign-in and no row in the store, and holds for as long
     <base64url of [recipient, type, channel, until]>.<HMAC-SHA256 of that, the first 128 bits>
 """
 
-import base64
 import hmac
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -13,6 +12,7 @@ from typing import Self
 
 import orjson
 
+from leaseway_notify.base64url import from_base64, in_base64
 from leaseway_notify.profile import Channel, Mute, Preferences
 
 
@@ -27,7 +27,7 @@ class Unsubscribe:
 
     def token(self, secret: bytes) -> str:
         """What stands in the link."""
-        said = _base64(orjson.dumps([self.recipient, self.type, self.channel, self.until]))
+        said = in_base64(orjson.dumps([self.recipient, self.type, self.channel, self.until]))
         return f"{said}.{_mark(secret, said)}"
 
     @classmethod
@@ -36,7 +36,7 @@ class Unsubscribe:
         said, _, mark = token.partition(".")
         if not token.isascii() or not hmac.compare_digest(mark, _mark(secret, said)):
             return None
-        found = cls(*orjson.loads(base64.urlsafe_b64decode(said + "=" * (-len(said) % 4))))
+        found = cls(*orjson.loads(from_base64(said)))
         return found if now < found.until else None
 
     def mute(self, preferences: Preferences) -> Preferences:
@@ -54,7 +54,3 @@ class Unsubscribe:
 
 def _mark(secret: bytes, said: str) -> str:
     return hmac.new(secret, said.encode(), sha256).hexdigest()[:32]
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

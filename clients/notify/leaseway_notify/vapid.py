@@ -3,7 +3,6 @@
 Owns the key's file and the signed headers. What is sent with them is `channels/push.py`'s.
 """
 
-import base64
 import os
 import re
 from pathlib import Path
@@ -23,12 +22,16 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from leaseway_notify.base64url import in_base64
+
 VALID: Final = 12 * 3600
 """Seconds that a signature counts; push services take 24 hours at most."""
 RENEWED: Final = VALID / 2
 """Seconds after which it is made anew: Apple wants none that is younger than another by less than an hour."""
 ORIGINS: Final = 1_000
 """Signatures that are kept; one for each push service."""
+_CURVE: Final = ec.SECP256R1()
+_HEAD: Final = in_base64(b'{"typ":"JWT","alg":"ES256"}')
 _SUBJECT: Final = re.compile(r"mailto:[^\s@]+@[^\s@]+\.[^\s@.]+|https://[^\s/]+\.[^\s/.]+(/\S*)?")
 
 
@@ -63,7 +66,7 @@ class VapidKey:
     @property
     def public(self) -> str:
         """What a page subscribes with (`applicationServerKey`): the public key, in base64url."""
-        return _base64(self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint))
+        return in_base64(self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint))
 
     def authorization(self, endpoint: str, now: float) -> str:
         """The `Authorization` header for an endpoint; `now` in seconds since the epoch. One is used for hours."""
@@ -80,9 +83,9 @@ class VapidKey:
     def _token(self, origin: str, now: float) -> str:
         """A JSON Web Token, signed with ES256 (RFC 7518 §3.4: both numbers of the signature in 32 bytes each)."""
         claims = orjson.dumps({"aud": origin, "exp": int(now) + VALID, "sub": self._subject})
-        said = f"{_HEAD}.{_base64(claims)}"
+        said = f"{_HEAD}.{in_base64(claims)}"
         numbers = decode_dss_signature(self._key.sign(said.encode(), ec.ECDSA(SHA256())))
-        return f"{said}.{_base64(b''.join(number.to_bytes(32, 'big') for number in numbers))}"
+        return f"{said}.{in_base64(b''.join(number.to_bytes(32, 'big') for number in numbers))}"
 
 
 def new_key(path: Path) -> None:
@@ -95,11 +98,3 @@ def new_key(path: Path) -> None:
         raise BadKey(f"{path}: there is a file already; a new key would end all subscriptions to the old one") from None
     except OSError as error:
         raise BadKey(f"{path}: cannot be written: {error.strerror}") from None
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-_CURVE: Final = ec.SECP256R1()
-_HEAD: Final = _base64(b'{"typ":"JWT","alg":"ES256"}')

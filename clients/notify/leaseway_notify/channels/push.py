@@ -5,7 +5,6 @@ themselves are `outbound.py`'s.
 """
 
 import asyncio
-import base64
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import http_ece  # type: ignore[import-untyped]
 import orjson
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from leaseway_notify.base64url import from_base64, in_base64
 from leaseway_notify.classify import Fault, Kind, NotSent, http_kind, retry_after, told
 from leaseway_notify.message import Message, Notes, Skipped
 from leaseway_notify.outbound import Answer, Outbound
@@ -191,7 +191,7 @@ def _name(subscription: PushSubscription) -> str:
 
 def _topic(delivery_id: str) -> str:
     """What is not fetched yet is replaced by a push of the same topic: a repeated attempt doubles nothing."""
-    return base64.urlsafe_b64encode(sha256(delivery_id.encode()).digest()).decode()[:TOPIC_LENGTH]
+    return in_base64(sha256(delivery_id.encode()).digest())[:TOPIC_LENGTH]
 
 
 def _is_apple(endpoint: str) -> bool:
@@ -207,9 +207,8 @@ def _reason(answer: Answer) -> str:
 
 
 def _bytes(text: str, length: int) -> bytes:
-    """base64url with or without padding. Raises `ValueError` where it is not of so many bytes."""
-    text = text.rstrip("=")
-    found = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    """What base64url says. Raises `ValueError` where it is not of so many bytes."""
+    found = from_base64(text)
     if len(found) != length:
         raise ValueError(length)
     return found

@@ -1,6 +1,5 @@
 """The demo's browser: the keys of a subscription, and what was pushed to it, decrypted as a browser would."""
 
-import base64
 from secrets import token_bytes
 from typing import Any
 
@@ -8,6 +7,8 @@ import http_ece  # type: ignore[import-untyped]
 import orjson
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from leaseway_notify.base64url import in_base64
 
 
 class Browser:
@@ -21,13 +22,9 @@ class Browser:
     def subscription(self, endpoint: str) -> dict[str, Any]:
         """What a browser's `PushSubscription` says as JSON."""
         point = self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
-        return {"endpoint": endpoint, "keys": {"p256dh": _base64(point), "auth": _base64(self._secret)}}
+        return {"endpoint": endpoint, "keys": {"p256dh": in_base64(point), "auth": in_base64(self._secret)}}
 
     def take(self, body: bytes) -> None:
         """A push has come. Raises what `http_ece` does for one that is not encrypted for this browser."""
         said = http_ece.decrypt(body, private_key=self._key, auth_secret=self._secret, version="aes128gcm")
         self.pushes.append(orjson.loads(said))
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
