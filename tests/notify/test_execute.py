@@ -14,9 +14,10 @@ from leaseway_notify import caps
 from leaseway_notify.classify import Kind
 from leaseway_notify.delivery import Delivery
 from leaseway_notify.execute import Again, Done, Failed, Wait
+from leaseway_notify.policy import MINUTE
 from leaseway_notify.profile import Mute, Preferences, QuietHours
 from leaseway_notify.rules import Rules
-from leaseway_notify.settings import HOUR, MINUTE
+from leaseway_notify.settings import HOUR
 from leaseway_notify.stores import deliveries
 from leaseway_notify.unsubscribe import Unsubscribe
 from leaseway_notify.vapid import new_key

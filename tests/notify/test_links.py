@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from leaseway_notify.links import DAY_MS, LinkOptions, Links
+from leaseway_notify.links import LinkOptions, Links
 from leaseway_notify.message import Message
 from leaseway_notify.stores.store import SqlStore
 from leaseway_notify.unsubscribe import Unsubscribe
@@ -40,7 +40,7 @@ async def test_a_link_of_the_first_attempt_ends_when_it_would_have(store: SqlSto
     (opened,) = {(await links.of(MESSAGE)).opened.rpartition("/")[2] for _ in range(2)}
     found = await store.use_token(opened, NOW)
     assert found is not None
-    assert found.expires_at == NOW + 30 * DAY_MS
+    assert found.expires_at == NOW + 30 * DAY
 
 
 def test_what_a_recipients_id_holds_comes_back_from_a_link() -> None:

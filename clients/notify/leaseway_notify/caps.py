@@ -7,14 +7,11 @@ from typing import Final
 
 from leaseway_notify.delivery import Reason, Sending
 from leaseway_notify.keys import key_of
-from leaseway_notify.policy import Policies
-from leaseway_notify.profile import Channel
+from leaseway_notify.policy import HEARD, Policies
 from leaseway_notify.settings import HOUR, StormSettings
 from leaseway_notify.stores.base import CapStore
 from leaseway_notify.verdict import PutOff
 
-HEARD: Final = frozenset[Channel]({"email", "push"})
-"""What disturbs: an inbox takes everything."""
 DIGEST: Final = 200
 """So many of an hour's storm wait for its digest; it would list no more of them, and the rest is skipped."""
 

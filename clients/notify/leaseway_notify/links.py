@@ -14,10 +14,10 @@ from urllib.parse import urljoin
 
 from leaseway_notify.message import Message
 from leaseway_notify.profile import Channel
+from leaseway_notify.settings import DAY
 from leaseway_notify.stores.base import Token, TokenStore
 from leaseway_notify.unsubscribe import Unsubscribe
 
-DAY_MS: Final = 86_400_000
 TOKEN_LENGTH: Final = 32
 """Hex digits of a token: 128 bits."""
 
@@ -44,8 +44,8 @@ class LinkOptions:
 
     base_url: str
     tracking: bool = False
-    kept: int = 30 * DAY_MS
-    unsubscribe_kept: int = 365 * DAY_MS
+    kept: int = 30 * DAY
+    unsubscribe_kept: int = 365 * DAY
 
 
 class Links:
@@ -82,7 +82,7 @@ class Links:
     def _unsubscribe(self, message: Message) -> Unsubscribe:
         """Until the end of a day some time after the message: every attempt at it says the same."""
         newest = message.newest
-        until = (newest.created_at + self._options.unsubscribe_kept) // DAY_MS * DAY_MS
+        until = (newest.created_at + self._options.unsubscribe_kept) // DAY * DAY
         return Unsubscribe(newest.recipient, newest.type, self._channel, until)
 
     def _token(self, message: Message, kind: Literal["open", "click"], target: str = "") -> Token:

@@ -18,7 +18,7 @@ from leaseway_notify.quiet import next_time, quiet_until
 from leaseway_notify.zones import zone_of
 
 MINUTE: Final = 60_000
-_HEARD: Final = frozenset[Channel]({"push", "email"})
+HEARD: Final = frozenset[Channel]({"push", "email"})
 """What disturbs. What appears in an open page does not, and what waits in an inbox neither."""
 
 
@@ -82,7 +82,7 @@ class Situation:
 
     def after_quiet_hours(self, at: int) -> int:
         """The same time, or the end of the quiet hours that it is in."""
-        if self.channel not in _HEARD:
+        if self.channel not in HEARD:
             return at
         return quiet_until(self.profile.preferences.quiet_hours, zone_of(self.profile.zone), at) or at
 
@@ -146,7 +146,7 @@ class TypePolicy:
             return Schedule(situation.after_quiet_hours(situation.next_time(self.digest)), "digest")
         if (quiet := situation.after_quiet_hours(now)) > now:
             return Schedule(quiet, "quiet_hours")
-        if situation.at_work and channel in _HEARD:
+        if situation.at_work and channel in HEARD:
             return Schedule(situation.after_quiet_hours(now + self.collaboration_delay), "collaboration")
         return SendNow()
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from leaseway_notify.settings import MINUTE, Settings
+from leaseway_notify.policy import MINUTE
+from leaseway_notify.settings import Settings
 
 LED: Final = MINUTE
 """So long a delivery waits, in ms, for the one of its batch that takes it along."""

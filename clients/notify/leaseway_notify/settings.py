@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from leaseway_notify.policy import BUILT_IN, Policies, TypePolicy
+from leaseway_notify.policy import BUILT_IN, MINUTE, Policies, TypePolicy
 
-MINUTE: Final = 60_000
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 STORE_SHARE: Final = 30_000

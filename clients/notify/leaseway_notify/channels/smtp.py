@@ -6,17 +6,16 @@ Owns the connection and what the server's replies stand for.
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import aiosmtplib
 
 from leaseway_notify.channels.email import Mail
 from leaseway_notify.classify import Kind, NotSent, smtp_kind
+from leaseway_notify.settings import Security
 
 GOODBYE: Final = 1.0
 """Seconds that a server has to answer QUIT; the mail is taken by then."""
-
-Security = Literal["none", "starttls", "tls"]
 
 
 @dataclass(frozen=True, slots=True)

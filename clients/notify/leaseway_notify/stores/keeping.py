@@ -5,12 +5,11 @@ from dataclasses import fields
 from secrets import token_hex
 from typing import Final
 
+from leaseway_notify.settings import HOUR
 from leaseway_notify.stores.base import Leftover, Token
 from leaseway_notify.stores.database import Session, Verbs
 from leaseway_notify.stores.rows import values_of
 
-HOUR: Final = 3_600_000
-"""ms."""
 _OF_NOTIFICATIONS: Final = frozenset[Leftover]({"dead", "settled", "inbox"})
 
 
