@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from leaseway import LeasewayError
+from leaseway_notify.delivery import ATTENTION
 from leaseway_notify.errors import NotifyError, Refused
 from leaseway_notify.notify_toml import load_settings
 from leaseway_notify.settings import Settings
@@ -201,7 +202,7 @@ def token(recipient: str, minutes: int, file: Path | None) -> None:
 @main.command()
 @_config_option
 @click.option("--retry", "retried", multiple=True, metavar="ID", help="Begin this delivery anew; may be repeated.")
-@click.option("--retry-all", type=click.Choice(["failed", "dead"]), help="Begin all of these anew.")
+@click.option("--retry-all", type=click.Choice(ATTENTION), help="Begin all of these anew.")
 @_json_option
 def attention(file: Path | None, retried: tuple[str, ...], retry_all: str | None, as_json: bool) -> None:
     """Show what needs a person: failed deliveries, which cannot succeed as they are, and dead ones, out of tries.
@@ -229,7 +230,7 @@ def attention(file: Path | None, retried: tuple[str, ...], retry_all: str | None
         for one in found:
             click.echo(json.dumps(sending_shown(one)))
         return
-    for status in ("failed", "dead"):
+    for status in ATTENTION:
         of_it = [one for one in found if one.delivery.status == status]
         click.echo(f"{status}: {len(of_it)}")
         for one in of_it:

@@ -39,19 +39,20 @@ Reason: TypeAlias = Literal[
 ]
 """Why a delivery was skipped or waits."""
 
+WAITS: Final[tuple[Status, ...]] = ("pending", "scheduled")
+OPEN: Final[tuple[Status, ...]] = (*WAITS, "processing")
 BEFORE: Final[Mapping[Status, tuple[Status, ...]]] = {
     "pending": ("processing",),
     "scheduled": ("processing",),
-    "processing": ("pending", "scheduled", "processing"),
+    "processing": OPEN,
     "sent": ("processing",),
     "delivered": ("processing",),
     "failed": ("processing",),
-    "dead": ("pending", "scheduled", "processing"),
-    "skipped": ("pending", "scheduled", "processing"),
-    "cancelled": ("pending", "scheduled", "processing"),
+    "dead": OPEN,
+    "skipped": OPEN,
+    "cancelled": OPEN,
 }
 """From which states a worker or a person may bring a delivery to which state."""
-OPEN: Final[tuple[Status, ...]] = ("pending", "scheduled", "processing")
 ENDED: Final[tuple[Status, ...]] = ("sent", "delivered", "skipped", "failed", "dead", "cancelled")
 ATTENTION: Final[tuple[Status, ...]] = ("failed", "dead")
 """What a person should look at: `failed` cannot succeed as it is, `dead` outlived its tries."""
@@ -115,7 +116,7 @@ class Delivery:
     @property
     def label(self) -> str:
         """The status as people are told it: `retrying` where it waits after a failure."""
-        return "retrying" if self.status in ("pending", "scheduled") and self.failures else self.status
+        return "retrying" if self.status in WAITS and self.failures else self.status
 
     @property
     def ended(self) -> bool:

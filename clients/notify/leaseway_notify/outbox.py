@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Never
 
 from leaseway import Client, Job, LeasewayError
-from leaseway_notify.delivery import Delivery
+from leaseway_notify.delivery import WAITS, Delivery
 from leaseway_notify.queue import post_of
 from leaseway_notify.rounds import Pause, every
 from leaseway_notify.settings import OutboxSettings
 from leaseway_notify.stores.base import OutboxStore
 
-WAITS: Final = ("pending", "scheduled")
 QUEUE_AGAIN: Final = 5.0
 """Seconds after which a queue that could not be reached, or refused us, is tried again."""
 _log = logging.getLogger("leaseway.notify")

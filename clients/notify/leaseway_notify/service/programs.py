@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leaseway_notify.checks import check_name, check_text, check_time
-from leaseway_notify.delivery import ENDED, OPEN
+from leaseway_notify.delivery import ATTENTION, ENDED, OPEN
 from leaseway_notify.errors import Refused
 from leaseway_notify.event import Event
 from leaseway_notify.profile import Channel, Profile, check_channel
@@ -118,9 +118,9 @@ async def attention(request: Request) -> Response:
     found = await desk.store.attention(portion_of(request), _before(request))
     counts = await desk.store.counts()
     shown: dict[str, Any] = {
-        status: [sending_shown(one) for one in found if one.delivery.status == status] for status in ("failed", "dead")
+        status: [sending_shown(one) for one in found if one.delivery.status == status] for status in ATTENTION
     }
-    return json_response({**shown, "counts": {status: counts.get(status, 0) for status in ("failed", "dead")}})
+    return json_response({**shown, "counts": {status: counts.get(status, 0) for status in ATTENTION}})
 
 
 async def retry(request: Request) -> Response:
