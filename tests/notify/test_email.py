@@ -17,30 +17,20 @@ from leaseway_notify.channels.email import Email, From, mail_address
 from leaseway_notify.channels.mail_provider import MailProvider, Provider
 from leaseway_notify.channels.smtp import Smtp, SmtpServer
 from leaseway_notify.classify import Kind, NotSent
-from leaseway_notify.delivery import Notification
 from leaseway_notify.links import Links, MessageLinks
 from leaseway_notify.message import Message, Notes
 from leaseway_notify.outbound import Outbound
 from leaseway_notify.profile import Profile
 from leaseway_notify.templates import Templates
 from support.mail_server import Mailroom, mail_server, scripted_server
+from support.notify_stores import planned
 from support.web_service import always, web_service
 
 FROM = From("bell@app.example", "The App", "The App, 1 Example Street")
 TO = Profile("ada", "ada@example.org", "Ada")
-ENTRY = Notification(
-    id="n1",
-    type="mention",
-    recipient="ada",
-    title="Bob mentioned you",
-    body="Look at <b>this</b> & that",
-    actor="bob",
-    context="t/1",
-    payload={"url": "https://app.example/t/1"},
-    dedupe_key="d",
-    group_key="g1",
-    created_at=1_800_000_000_000,
-)
+ENTRY = planned(
+    1_800_000_000_000, id="n1", body="Look at <b>this</b> & that", payload={"url": "https://app.example/t/1"}
+).notification
 MESSAGE = Message("n1-email", "mention", "g1", "normal", (ENTRY,), 1)
 
 

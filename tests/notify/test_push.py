@@ -15,28 +15,16 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from leaseway_notify import vapid
 from leaseway_notify.channels.push import GONE, PLAIN_BYTES, Push, PushOptions, payload, verdict
 from leaseway_notify.classify import Fault, Kind, NotSent
-from leaseway_notify.delivery import Notification
 from leaseway_notify.message import Message, Notes, Skipped
 from leaseway_notify.outbound import Answer, Outbound, is_open
 from leaseway_notify.profile import Profile, PushSubscription
 from leaseway_notify.vapid import RENEWED, VALID, BadKey, VapidKey, new_key
 from support.browser_keys import Browser, claims
+from support.notify_stores import planned
 from support.web_service import Answering, always, web_service
 
 SUBJECT = "mailto:ops@app.example"
-ENTRY = Notification(
-    id="n1",
-    type="mention",
-    recipient="ada",
-    title="Bob mentioned you",
-    body="Look at this",
-    actor="bob",
-    context="t/1",
-    payload={"url": "/t/1"},
-    dedupe_key="d",
-    group_key="g1",
-    created_at=1_800_000_000_000,
-)
+ENTRY = planned(1_800_000_000_000, id="n1", body="Look at this", payload={"url": "/t/1"}).notification
 MESSAGE = Message("n1-push", "mention", "g1", "immediate", (ENTRY,), 1)
 
 
