@@ -96,6 +96,7 @@ def test_a_whole_file(here: Path) -> None:
     assert settings.push.keys == Path("vapid.pem")
     assert (settings.service.host, settings.service.port) == ("::1", 9000)
     assert settings.service.public_url == "https://notify.example.com"
+    assert settings.service.internal_url == "http://[::1]:9000"
     assert settings.types["chat"] == TypePolicy(batch={"email": 5 * MINUTE, "push": 30_000}, hourly={"email": 1})
     assert settings.types["invoice"] == TypePolicy(
         channels=frozenset({"email"}), priority="low", digest=time(7, 30), hourly={"email": 2}

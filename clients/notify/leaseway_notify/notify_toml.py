@@ -31,6 +31,7 @@ from leaseway_notify.settings import (
     Settings,
     StormSettings,
     WorkerSettings,
+    http_url,
 )
 from leaseway_notify.toml import (
     SettingsRefused,
@@ -210,7 +211,7 @@ def _push(table: Table, folder: Path) -> PushSettings:
 def _service(table: Table) -> ServiceSettings:
     default = ServiceSettings()
     host, port = table.take("listen", _address, (default.host, default.port))
-    own = f"http://{host}:{port}"
+    own = http_url(host, port)
     settings = ServiceSettings(
         host=host,
         port=port,

@@ -21,7 +21,7 @@ from leaseway_notify.policy import Policies
 from leaseway_notify.service.app import create_app
 from leaseway_notify.service.desk import Desk
 from leaseway_notify.service.live import Live
-from leaseway_notify.settings import Settings
+from leaseway_notify.settings import Settings, http_url
 from leaseway_notify.stores.base import Store
 from leaseway_notify.toml import SettingsRefused
 
@@ -106,7 +106,7 @@ async def serving(
     ]
     ended = asyncio.create_task(web.serve([listener]))
     try:
-        yield Served(_url(listener, settings), desk, queue, web, ended)
+        yield Served(http_url(settings.service.host, listener.getsockname()[1]), desk, queue, web, ended)
     finally:
         web.stop()
         await asyncio.wait({ended})
@@ -137,11 +137,6 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
     return listener
-
-
-def _url(listener: socket.socket, settings: Settings) -> str:
-    host = f"[{settings.service.host}]" if ":" in settings.service.host else settings.service.host
-    return f"http://{host}:{listener.getsockname()[1]}"
 
 
 def _uvicorn_config(desk: Desk) -> uvicorn.Config:

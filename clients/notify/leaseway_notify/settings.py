@@ -133,6 +133,11 @@ class ServiceSettings:
     origins: frozenset[str] = frozenset()
 
 
+def http_url(host: str, port: int) -> str:
+    """Where a server listens, as a URL without a slash at its end."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All that `notify.toml` says. `store` is `sqlite:FILE` or a URL of PostgreSQL, which may hold a password."""
