@@ -456,6 +456,17 @@ async def test_each_recipient_has_a_storm_of_their_own(tmp_path: Path) -> None:
         assert await scene.attempt(await scene.plan(type="system", title="later")) == SENT
 
 
+@pytest.mark.parametrize(("within", "first", "later"), [("2h", 0, 60), ("7m", 57, 5)])
+async def test_a_storm_lasts_as_long_as_is_said_also_into_another_hour(
+    tmp_path: Path, within: str, first: int, later: int
+) -> None:
+    async with execution_scene(tmp_path, storm={"most": 1, "within": within, "digest_after": "1h"}) as scene:
+        scene.now += first * MINUTE
+        assert await scene.attempt(await scene.plan(type="system")) == SENT
+        scene.now += later * MINUTE
+        assert await scene.attempt(await scene.plan(type="system", title="later")) == Wait(3600.0)
+
+
 # ── Pushes ──
 
 

@@ -40,12 +40,13 @@ class Caps:
         if own.priority == "immediate" or own.channel not in HEARD:
             return None
         storm = key_of("storm", own.recipient, own.channel)
-        window = key_of(storm, now // self._storm.within)
-        if await self._take(window, self._storm.most, own.id, now):
+        window = now // self._storm.within
+        until = (window + 1) * self._storm.within  # Kept by the hour of its end, which is one wherever it began.
+        if await self._take(key_of(storm, window), self._storm.most, own.id, until):
             return None
         if await self._take(key_of(storm, "digest"), DIGEST, own.id, now):
             return PutOff(now + self._storm.digest_after, "storm", storm)
         return "storm"
 
-    async def _take(self, key: str, most: int, delivery_id: str, now: int) -> bool:
-        return await self._store.take_place(key, now // HOUR, most, delivery_id)
+    async def _take(self, key: str, most: int, delivery_id: str, at: int) -> bool:
+        return await self._store.take_place(key, at // HOUR, most, delivery_id)
