@@ -8,6 +8,7 @@ import pytest
 from leaseway import Client, Rejected
 from leaseway_notify.event import PRIORITIES
 from leaseway_notify.queue import QUEUE, configuration, item_of, post_of
+from leaseway_notify.rules import BACKOFF
 from leaseway_notify.settings import QueueSettings
 from leaseway_server.config import load_config
 from support.notify_scene import served_queue
@@ -18,7 +19,7 @@ def test_the_configuration_is_as_the_design_says(tmp_path: Path) -> None:
     file = tmp_path / "leaseway.toml"
     file.write_text(configuration(), encoding="utf-8")
     queue = load_config(file).queues[QUEUE].queue
-    assert queue.policy.backoff.delays == tuple(minutes * 60_000 for minutes in (5, 15, 60, 180))
+    assert queue.policy.backoff.delays == BACKOFF == tuple(minutes * 60_000 for minutes in (5, 15, 60, 180))
     assert queue.policy.backoff.cap == 180 * 60_000
     assert queue.policy.backoff.jitter == 0.15
     assert queue.policy.lease == QueueSettings().lease

@@ -8,6 +8,8 @@ from leaseway_notify.delivery import Delivery
 from leaseway_schemas import example_folder
 
 QUEUE: Final = "notification-deliveries"
+VERSION: Final = 1
+TYPE: Final = "notification_delivery.execute"
 PRIORITIES: Final = {"immediate": 10, "normal": 0, "low": -10}
 
 
@@ -15,13 +17,13 @@ def post_of(delivery: Delivery) -> Post[dict[str, Any]]:
     """The post of a delivery: the same each time, so that its key makes a repeated one harmless."""
     return Post(
         item_of(delivery),
-        key=key_of(delivery),
+        key=item_key(delivery),
         priority=PRIORITIES[delivery.priority],
         due_at=delivery.due_at / 1000 if delivery.status == "scheduled" else None,
     )
 
 
-def key_of(delivery: Delivery) -> str:
+def item_key(delivery: Delivery) -> str:
     """The delivery's id; another one after each time that a person began it anew, since the queue knows the first."""
     return f"{delivery.id}.{delivery.round}" if delivery.round else delivery.id
 
@@ -29,8 +31,8 @@ def key_of(delivery: Delivery) -> str:
 def item_of(delivery: Delivery) -> dict[str, Any]:
     """The item, as the schema of the queue wants it. It says which delivery, and nothing of what is delivered."""
     return {
-        "version": 1,
-        "type": "notification_delivery.execute",
+        "version": VERSION,
+        "type": TYPE,
         "deliveryId": delivery.id,
         "notificationId": delivery.notification_id,
         "channel": delivery.channel,

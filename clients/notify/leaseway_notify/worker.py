@@ -13,13 +13,12 @@ from leaseway_notify.classify import Kind
 from leaseway_notify.errors import StoreAway
 from leaseway_notify.execute import Again, Done, Execution, Failed, Wait
 from leaseway_notify.message import Notes
+from leaseway_notify.queue import TYPE, VERSION
 from leaseway_notify.rules import LeaseTooShort, check_lease
 from leaseway_notify.settings import Settings
 
 _log = logging.getLogger("leaseway.notify")
 
-VERSION: Final = 1
-TYPE: Final = "notification_delivery.execute"
 SLACK: Final = 1.0
 """Seconds that the way of an item from the server may have taken of its lease."""
 
