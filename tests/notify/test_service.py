@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import httpx
 import orjson
@@ -12,12 +12,15 @@ import pytest
 import pytest_asyncio
 
 from leaseway_notify.delivery import Change
+from leaseway_notify.housekeeping import Housekeeper
 from leaseway_notify.profile import Mute, Preferences
 from leaseway_notify.recipient_token import recipient_token
+from leaseway_notify.serving import serving
 from leaseway_notify.stores.base import Token, TokenKind
+from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.unsubscribe import Unsubscribe
 from support.browser_keys import Browser
-from support.notify_service import SECRET, TOKEN, Service, notify_service
+from support.notify_service import SECRET, TOKEN, Service, notify_service, service_settings
 from support.notify_stores import DAY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -550,3 +553,14 @@ async def test_a_database_that_is_away_is_told_as_such(tmp_path: Path) -> None:
             assert answer.headers["retry-after"] == "5"
             other.execute("ALTER TABLE elsewhere RENAME TO notification")
         assert (await service.programs.post("/notify", json=said)).status_code == 201
+
+
+async def test_what_fails_beside_the_service_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_self: Housekeeper) -> Never:
+        raise ArithmeticError
+
+    monkeypatch.setattr(Housekeeper, "run", fail)
+    async with await open_sqlite(tmp_path / "notify.db") as store:
+        with pytest.raises(ArithmeticError):
+            async with serving(store, service_settings("ws://127.0.0.1:1")) as served:
+                await served.ended

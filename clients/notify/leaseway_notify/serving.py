@@ -18,6 +18,7 @@ from leaseway_notify.housekeeping import Housekeeper
 from leaseway_notify.notifier import Notifier
 from leaseway_notify.outbox import Outbox, keep_posting, now_ms
 from leaseway_notify.policy import Policies
+from leaseway_notify.rounds import beside
 from leaseway_notify.service.app import create_app
 from leaseway_notify.service.desk import Desk
 from leaseway_notify.service.live import Live
@@ -81,8 +82,11 @@ def check_served(settings: Settings) -> None:
 async def serving(
     store: Store, settings: Settings, *, policies: Policies | None = None, clock: Callable[[], int] = now_ms
 ) -> AsyncIterator[Served]:
-    """Serves while it is entered; on a free port where `service.port` is 0. Raises `SettingsRefused`, `BadKey`,
-    `ValueError` for keys, and `OSError` where the address cannot be listened on."""
+    """Serves while it is entered, or until something beside it fails; on a free port where `service.port` is 0.
+
+    Raises `SettingsRefused`, `BadKey`, `ValueError` for keys, `OSError` where the address cannot be listened on, and at
+    its end what failed beside it.
+    """
     check_served(settings)
     queue: Client[Any, Any] = Client(settings.queue.url, settings.queue.token)
     outbox = Outbox(store, queue, settings.outbox, clock)
@@ -100,19 +104,14 @@ async def serving(
     )
     listener = listen(settings.service.host, settings.service.port)
     web = WebServer(_uvicorn_config(desk))
-    beside = [
-        asyncio.create_task(keep_posting(queue, outbox)),
-        asyncio.create_task(Housekeeper(store, settings.keep, clock).run()),
-    ]
-    ended = asyncio.create_task(web.serve([listener]))
-    try:
-        yield Served(http_url(settings.service.host, listener.getsockname()[1]), desk, queue, web, ended)
-    finally:
-        web.stop()
-        await asyncio.wait({ended})
-        for task in beside:
-            task.cancel()
-        await asyncio.wait(beside)
+    url = http_url(settings.service.host, listener.getsockname()[1])
+    async with beside(web.stop, keep_posting(queue, outbox), Housekeeper(store, settings.keep, clock).run()):
+        ended = asyncio.create_task(web.serve([listener]))
+        try:
+            yield Served(url, desk, queue, web, ended)
+        finally:
+            web.stop()
+            await asyncio.wait({ended})
 
 
 def _push_key(settings: Settings) -> str:

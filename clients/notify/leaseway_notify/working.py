@@ -6,8 +6,6 @@ drain, for a platform without resident processes, does it once and ends. Opens a
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from leaseway import Client
@@ -16,6 +14,7 @@ from leaseway_notify.compose import execution
 from leaseway_notify.housekeeping import Housekeeper
 from leaseway_notify.outbox import Outbox, keep_posting
 from leaseway_notify.policy import Policies
+from leaseway_notify.rounds import beside
 from leaseway_notify.settings import Settings
 from leaseway_notify.signals import until_signal
 from leaseway_notify.stores.opening import open_store
@@ -59,7 +58,7 @@ async def work(
             await _until_stopped(worker, stop)
             await housekeeper.sweep()
         else:
-            async with _beside(stop.set, keep_posting(queue, outbox), housekeeper.run()):
+            async with beside(stop.set, keep_posting(queue, outbox), housekeeper.run()):
                 await _until_stopped(worker, stop)
 
 
@@ -68,22 +67,5 @@ async def _until_stopped(worker: DeliveryWorker, stop: asyncio.Event) -> None:
         await stop.wait()
         worker.stop()
 
-    async with _beside(stop.set, stopping()):
+    async with beside(stop.set, stopping()):
         await worker.work()
-
-
-@asynccontextmanager
-async def _beside(ended: Callable[[], None], *works: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Does these beside the body, and no longer. `ended` is called when one of them ends; what it raised is raised."""
-    tasks = [asyncio.create_task(one) for one in works]
-    for task in tasks:
-        task.add_done_callback(lambda _: ended())
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, Exception):
-            raise outcome
