@@ -165,6 +165,8 @@ def too_short(least: str, found: str, push: str) -> str:
         ('[push]\nkeys = "k.pem"',
          "push.subject: is needed where there are keys: push services write to whom it names"),
         ('[push]\nsubject = "ops"', 'push.subject: expected "mailto:" and an address, or an https URL, found "ops"'),
+        ('[push]\nsubject = "mailto:ops@localhost"',
+         'push.subject: expected "mailto:" and an address, or an https URL, found "mailto:ops@localhost"'),
         ('[service]\nlisten = "8790"',
          'service.listen: expected a host and a port such as "127.0.0.1:8790", found "8790"'),
         ('[service]\nlisten = "a:70000"',

@@ -17,6 +17,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _ENDS: Final = re.compile(r"[\t\r\n\u2028\u2029]")
 """What may stand in a text of several lines."""
+_CONTACT: Final = re.compile(r"mailto:[^\s@]+@[^\s@]+\.[^\s@.]+|https://[^\s/]+\.[^\s/.]+(/\S*)?")
 _LONE: Final = re.compile(r"[\ud800-\udfff]")
 
 
@@ -68,6 +69,11 @@ def check_link(path: str, text: object) -> None:
     own = re.fullmatch(r"/(?![/\\])[^ ]*", str(text))  # What begins with two slashes names another site.
     if not own and not _is_url(str(text)):
         raise Refused(path, "expected an http or https URL, or a path that begins with one slash")
+
+
+def is_contact(text: str) -> bool:
+    """Whether push services can write to whom it names: a mailto: or https: address (RFC 8292 §2.1)."""
+    return _CONTACT.fullmatch(text) is not None
 
 
 def _is_url(text: str) -> bool:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from leaseway_notify.checks import check_type
+from leaseway_notify.checks import check_type, is_contact
 from leaseway_notify.errors import Refused
 from leaseway_notify.event import PRIORITIES
 from leaseway_notify.policy import BUILT_IN, TypePolicy
@@ -312,7 +312,7 @@ def _url(*schemes: str) -> Any:
 
 
 def _subject(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"mailto:[^@\s]+@[^@\s]+|https://\S+", value):
+    if not isinstance(value, str) or not is_contact(value):
         raise expected('"mailto:" and an address, or an https URL', value)
     return value
 

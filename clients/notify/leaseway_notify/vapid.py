@@ -4,7 +4,6 @@ Owns the key's file and the signed headers. What is sent with them is `channels/
 """
 
 import os
-import re
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from leaseway_notify.base64url import in_base64
+from leaseway_notify.checks import is_contact
 
 VALID: Final = 12 * 3600
 """Seconds that a signature counts; push services take 24 hours at most."""
@@ -32,7 +32,6 @@ ORIGINS: Final = 1_000
 """Signatures that are kept; one for each push service."""
 _CURVE: Final = ec.SECP256R1()
 _HEAD: Final = in_base64(b'{"typ":"JWT","alg":"ES256"}')
-_SUBJECT: Final = re.compile(r"mailto:[^\s@]+@[^\s@]+\.[^\s@.]+|https://[^\s/]+\.[^\s/.]+(/\S*)?")
 
 
 class BadKey(ValueError):
@@ -44,7 +43,7 @@ class VapidKey:
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, subject: str) -> None:
         """Raises `ValueError` for a subject that push services refuse."""
-        if not _SUBJECT.fullmatch(subject):
+        if not is_contact(subject):
             raise ValueError(f'expected a subject such as "mailto:ops@example.com", found {subject!r}')
         self._key = key
         self._subject = subject
