@@ -41,14 +41,14 @@ class PostgresRegistry:
         async with self._database.transaction() as connection:
             gone = [epoch for (epoch,) in await connection.fetch(SQL["long_gone"], KEPT_MS)]
             for epoch in gone:
-                await connection.execute(QUEUE_SQL["leave"], epoch)
+                await connection.execute(SQL["forget"], epoch)
             await connection.execute(SQL["forget_rates"], RATES_MS)
         return len(gone)
 
     async def leave(self) -> None:
         """The others take it for gone from now on."""
         async with self._database.transaction() as connection:
-            await connection.execute(SQL["depart"], self.epoch, servers.GONE_MS)
+            await connection.execute(SQL["leave"], self.epoch, servers.GONE_MS)
 
 
 class PostgresSharedQueue:
