@@ -33,7 +33,7 @@ class PostgresRegistry:
     async def beat(self) -> Roll:
         """This server is alive."""
         async with self._database.transaction() as connection:
-            [(_, now, newest, alive, beats)] = await connection.fetch(SQL["beat"], *self._said)
+            [(now, newest, alive, beats)] = await connection.fetch(SQL["beat"], *self._said)
         return Roll(now, dict(zip(alive, beats, strict=True)), newest)
 
     async def forget(self) -> int:

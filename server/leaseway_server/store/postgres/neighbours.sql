@@ -9,7 +9,7 @@ WITH now AS (
     INSERT INTO leaseway.server AS mine (epoch, name, version, started_at, beat_at) OVERRIDING SYSTEM VALUE
     SELECT $1, $2, $3, ms, ms FROM now ON CONFLICT (epoch) DO UPDATE SET beat_at = excluded.beat_at
 )
-SELECT ms, floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now,
+SELECT floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now,
     (SELECT coalesce(max(epoch), 0) FROM leaseway.server) AS newest,
     ARRAY(SELECT epoch FROM leaseway.server WHERE beat_at > ms - $4 AND epoch <> $1 ORDER BY epoch) AS alive,
     ARRAY(SELECT beat_at FROM leaseway.server WHERE beat_at > ms - $4 AND epoch <> $1 ORDER BY epoch) AS beats
