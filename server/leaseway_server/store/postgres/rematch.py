@@ -10,7 +10,7 @@ import orjson
 
 from leaseway_server.core.errors import StoreRefused
 from leaseway_server.core.jsontext import parse
-from leaseway_server.core.match import MOST_MATCHES, Match, texts_of
+from leaseway_server.core.match import Match, column_texts
 from leaseway_server.store import bounds
 from leaseway_server.store.postgres.database import Connection, Database
 from leaseway_server.store.postgres.servers import GONE_MS
@@ -55,10 +55,6 @@ async def _slice(database: Database, queue: int, after: int, match: Match) -> li
         found = await connection.fetch(SQL["to_match"], queue, after, bounds.REMATCH_ROWS, bounds.REMATCH_CHARACTERS)
         seqs = [seq for seq, _ in found]
         if seqs:
-            texts = zip(*(_padded(texts_of(parse(body), match)) for _, body in found), strict=True)
+            texts = zip(*(column_texts(parse(body), match) for _, body in found), strict=True)
             await connection.execute(SQL["set_match"], queue, seqs, *texts)
     return seqs
-
-
-def _padded(texts: Match) -> Match:
-    return (*texts, *[""] * (MOST_MATCHES - len(texts)))
