@@ -4,14 +4,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from leaseway_server.core.ids import IdPermutation
-from leaseway_server.core.model import Item
+from leaseway_server.core.model import STATUSES, Item
 from leaseway_server.store.columns import item_of
 from leaseway_server.store.postgres import servers
 from leaseway_server.store.postgres.database import Database
 from leaseway_server.store.postgres.schema import PACKAGE
 from leaseway_server.store.postgres.statements import SQL as QUEUE_SQL
 from leaseway_server.store.postgres.store import PostgresStore
-from leaseway_server.store.postgres.turn import STATUSES, Marks
+from leaseway_server.store.postgres.turn import Marks
 from leaseway_server.store.queries import load_queries
 from leaseway_server.store.shared import Roll, Share, Turned
 

@@ -13,7 +13,7 @@ from leaseway_server.core.errors import StoreAway, StoreBusy, StoreLost
 from leaseway_server.core.ids import KEY_BYTES, IdPermutation
 from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.match import Match
-from leaseway_server.core.model import HTTP, Item, Position, Status
+from leaseway_server.core.model import HTTP, STATUSES, Item, Position, Status
 from leaseway_server.store.columns import item_of
 from leaseway_server.store.moved import refuse_moved
 from leaseway_server.store.postgres.database import CONNECT_SECONDS, Connection, Database
@@ -22,7 +22,7 @@ from leaseway_server.store.postgres.looking import PostgresLooking
 from leaseway_server.store.postgres.rematch import matched, rematch
 from leaseway_server.store.postgres.servers import GONE_MS
 from leaseway_server.store.postgres.statements import SQL
-from leaseway_server.store.postgres.turn import STATUSES, Marks, PostgresTurn, Row
+from leaseway_server.store.postgres.turn import Marks, PostgresTurn, Row
 
 CHANGES_MS: Final = 60_000
 """So long a turn's changes may be read by other servers; whoever comes later compares what it watches."""
