@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from leaseway_server.runtime.clock import Clock
-from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, run, running_cluster, until_it_says
+from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, running_cluster, until_it_says
 from support.pgbouncer import pgbouncer
-from support.postgres import Postgres, fresh_database, own_postgres
+from support.postgres import Postgres, fresh_database, own_postgres, run
 from support.process import server_process
 from support.raw import raw_socket
 from support.server import TestServer

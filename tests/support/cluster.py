@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-import asyncpg
 import httpx
 import pytest
 
@@ -70,16 +69,6 @@ def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "LOOK_MS", 200)
     monkeypatch.setattr(servers, "GONE_MS", 1_500)
     monkeypatch.setattr(store, "GONE_MS", 1_500)
-
-
-async def run(url: str, *statements: str) -> None:
-    """Runs statements in the servers' database."""
-    connection = await asyncpg.connect(url)
-    try:
-        for statement in statements:
-            await connection.execute(statement)
-    finally:
-        await connection.close()
 
 
 async def ask(server: TestServer, method: str, path: str, body: Any = None) -> Any:

@@ -57,12 +57,7 @@ class Postgres:
 
     async def run(self, *statements: str, database: str = "") -> None:
         """Runs statements, each in a transaction of its own where that may be."""
-        connection = await asyncpg.connect(self.url_of(database) if database else self.url)
-        try:
-            for statement in statements:
-                await connection.execute(statement)
-        finally:
-            await connection.close()
+        await run(self.url_of(database) if database else self.url, *statements)
 
     async def template(self) -> str:
         """A database with Leaseway's tables and nothing in them, which others are copied from."""
@@ -85,6 +80,16 @@ class Postgres:
     def new_name(kind: str) -> str:
         """A name that no database has, nor one of another process of the tests."""
         return f"leaseway_{kind}_{os.getpid()}_{next(_numbers)}"
+
+
+async def run(url: str, *statements: str) -> None:
+    """Runs statements in the database at this URL."""
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
 
 
 class OwnPostgres(Postgres):
