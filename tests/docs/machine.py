@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from docs.snippets import shell, started
-from support.caddy import PATIENCE, find_caddy, free_port, on_loopback
+from support.caddy import PATIENCE, find_caddy, on_loopback
+from support.ports import free_port
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = [

@@ -15,8 +15,8 @@ from leaseway_notify.notify_toml import VARIABLES, settings_of
 from leaseway_notify.policy import BUILT_IN
 from leaseway_notify.service.app import create_app
 from leaseway_notify.settings import Settings
-from support.caddy import free_port
 from support.http_client import http_client
+from support.ports import free_port
 
 PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "notify.md").read_text(encoding="utf-8")
 BLOCKS: Final = {each.marker: each for each in snippets(PAGE) if each.marker}

@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
-from support.caddy import Caddy, caddy, free_port
+from support.caddy import Caddy, caddy
 from support.plain_http import exchange, request
+from support.ports import free_port
 from support.server import running_server
 
 TICKET: Final = "CanaryTicketCanaryTicketCanaryTicketCanary0"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from leaseway_notify.stores.store import SqlStore
-from support.notify_stores import KINDS, Opener, notify_store, profile
+from support.notify_stores import Opener, notify_store, profile
+from support.stores import KINDS
 
 
 @pytest.fixture(params=KINDS)

@@ -23,10 +23,10 @@ from leaseway_notify.recipient_token import read_token
 from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
 from leaseway_server.config import load_config
-from support.caddy import free_port
 from support.http_client import http_client
 from support.notify_scene import served_queue
 from support.notify_service import PATIENCE, SECRET, TOKEN
+from support.ports import free_port
 
 EVENT = '{"type": "system", "recipient": "ada", "title": "Hello"}'
 

@@ -2,9 +2,8 @@
 
 from leaseway_server.core.commands import Change, Failed, Oldest, Post, Posted, Read, WaitsSince, Withdraw
 from leaseway_server.core.events import Cancel, Progress
-from leaseway_server.core.model import Changes, NewItem
+from leaseway_server.core.model import STATUSES, Changes, NewItem
 from leaseway_server.runtime.observer import Gauges, Nobody
-from leaseway_server.runtime.tally import STATUSES
 from support.bench import Bench, claim
 from support.clock import START
 

@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from leaseway_server.runtime.clock import Clock
-from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, run, running_cluster, until_it_says
+from leaseway_server.store.postgres import servers
+from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, running_cluster, until_it_says
 from support.pgbouncer import pgbouncer
-from support.postgres import Postgres, fresh_database, own_postgres
+from support.postgres import Postgres, fresh_database, own_postgres, run
 from support.process import server_process
 from support.raw import raw_socket
 from support.server import TestServer
@@ -75,6 +76,7 @@ async def test_a_planned_stop_is_seen_at_once_and_its_last_changes_are_told(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quicken(monkeypatch)
+    monkeypatch.setattr(servers, "GONE_MS", 3_600_000)  # Who is merely silent is not missed.
     async with running_cluster(postgres, tmp_path, 1, QUICK) as cluster:
         (stays,) = cluster.servers
         async with raw_socket(f"{stays.ws_url}/demo/monitor") as watching:

@@ -11,8 +11,8 @@ import pytest
 
 from leaseway_server.core.commands import Change, Delete
 from leaseway_server.core.events import Cancel
-from support.cluster import PATIENCE, Cluster, ask, hear_until, quicken, run, running_cluster, until_it_says
-from support.postgres import Postgres
+from support.cluster import PATIENCE, Cluster, ask, hear_until, quicken, running_cluster, until_it_says
+from support.postgres import Postgres, run
 from support.raw import RawSocket, raw_socket
 from support.server import TestServer
 

@@ -23,11 +23,12 @@ from leaseway_server.store.postgres import store as store_module
 from leaseway_server.store.postgres import turn as turn_module
 from leaseway_server.store.postgres.address import Address
 from leaseway_server.store.postgres.database import Database
+from leaseway_server.store.postgres.neighbours import PostgresRegistry
 from leaseway_server.store.postgres.store import PostgresStore
 from support.model import NOW, POLICY
 from support.postgres import Postgres, fresh_database, own_postgres
 from support.stored import changed, loaded, posted, rows_of
-from support.stores import TestedPostgresStore
+from support.stores import TestedPostgresStore, forget
 
 Server: TypeAlias = Callable[[], Awaitable[TestedPostgresStore]]
 
@@ -211,7 +212,7 @@ async def test_counts_are_those_of_all_servers_also_of_such_as_are_gone(server: 
             await turn.count({"pending": number, "dead": 1})
             await turn.commit()
         if number != 5:
-            await servers.leave(database, store.epoch)
+            await forget(database, store.epoch)
     assert {status: n for status, n in (await store.counts()).items() if n} == {"pending": 7, "dead": 3}
     assert await ask(database, "SELECT count(*) FROM leaseway.share") == 2
 
@@ -225,7 +226,7 @@ async def test_leases_of_other_servers_are_theirs_while_these_live(server: Serve
     assert sorted(item.holder for item in await one.leases()) == sorted([holders[0], 1, 0])
     await ask(database, "UPDATE leaseway.server SET beat_at = beat_at - 4000 WHERE epoch = $1", other.epoch)
     assert sorted(item.holder for item in await one.leases()) == sorted(holders)
-    await servers.beat(database, other.epoch)
+    await PostgresRegistry(database, other.epoch, "test", "0").beat()
     assert len(await one.leases()) == 3
 
 
@@ -354,7 +355,7 @@ async def test_it_is_not_told_what_became_of_a_turn_before_that_is_over(
 
 
 async def test_a_server_that_the_database_forgot_cannot_know(store: TestedPostgresStore, database: Database) -> None:
-    await servers.leave(database, store.epoch)
+    await forget(database, store.epoch)
     with pytest.raises(StoreLost, match="forgotten"):
         await store.committed()
 

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Mapping
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import pytest
+
+from support.ports import free_port
 
 CADDYFILE: Final = Path(__file__).resolve().parents[2] / "Caddyfile"
 SEVERAL: Final = CADDYFILE.with_name("Caddyfile.several")
@@ -240,14 +241,6 @@ def skip_or_fail(missing: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(missing)
     pytest.skip(missing)
-
-
-def free_port() -> int:
-    """A port of loopback that nobody has at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def listening_ports(pid: int) -> set[int]:

@@ -11,13 +11,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-import asyncpg
 import httpx
 import pytest
 
 from leaseway_server.runtime import neighbours, peers
 from leaseway_server.runtime.clock import Clock
-from leaseway_server.store.postgres import servers, store
+from leaseway_server.store.postgres import servers
 from support.postgres import Postgres, fresh_database
 from support.raw import RawSocket
 from support.server import TestServer, open_queue, running_server
@@ -69,17 +68,6 @@ def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "BEAT_SECONDS", 0.1)
     monkeypatch.setattr(neighbours, "LOOK_MS", 200)
     monkeypatch.setattr(servers, "GONE_MS", 1_500)
-    monkeypatch.setattr(store, "GONE_MS", 1_500)
-
-
-async def run(url: str, *statements: str) -> None:
-    """Runs statements in the servers' database."""
-    connection = await asyncpg.connect(url)
-    try:
-        for statement in statements:
-            await connection.execute(statement)
-    finally:
-        await connection.close()
 
 
 async def ask(server: TestServer, method: str, path: str, body: Any = None) -> Any:

@@ -22,9 +22,9 @@ from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
 from leaseway_notify.unsubscribe import Unsubscribe
 from leaseway_notify.worker import DeliveryWorker
-from support.caddy import free_port
 from support.http_client import http_client
 from support.notify_scene import served_queue
+from support.ports import free_port
 
 TOKEN: Final = "the token of programs, for tests"
 SECRET: Final = "the secret of applications, for tests"

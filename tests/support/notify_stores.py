@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import asyncpg
 
@@ -14,9 +14,8 @@ from leaseway_notify.stores.postgres import open_postgres
 from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
 from support.postgres import Postgres
+from support.stores import Kind
 
-Kind: TypeAlias = Literal["sqlite", "postgres"]
-KINDS: Final[tuple[Kind, ...]] = ("sqlite", "postgres")
 Opener: TypeAlias = Callable[[], Awaitable[SqlStore]]
 
 NOW: Final = 1_767_225_600_000

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
 
-from support.postgres import Postgres
+from support.ports import free_port
+from support.postgres import Postgres, somebody
 
 PATIENCE: Final = 10.0
 _PLACES: Final = f"{os.environ.get('PATH', '')}:/usr/sbin"
@@ -41,12 +42,12 @@ def pgbouncer(postgres: Postgres) -> Iterator[int]:
         pytest.skip("pgbouncer is not installed")
     behind = urlsplit(postgres.url)
     with TemporaryDirectory() as name:
-        folder, port = Path(name), _free_port()
+        folder, port = Path(name), free_port()
         folder.chmod(0o777)
         values = {"host": behind.hostname, "port": behind.port or 5432, "user": behind.username or "postgres"}
         (folder / "ini").write_text(_CONFIGURATION.format(**values, listen=port, folder=folder))
         process = subprocess.Popen(
-            [program, "-q", folder / "ini"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **_somebody()
+            [program, "-q", folder / "ini"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **somebody()
         )
         try:
             _wait_for(port, process)
@@ -54,11 +55,6 @@ def pgbouncer(postgres: Postgres) -> Iterator[int]:
         finally:
             process.terminate()
             process.wait(PATIENCE)
-
-
-def _somebody() -> dict[str, Any]:
-    """It does not run as root."""
-    return {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
@@ -69,9 +65,3 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
     raise AssertionError("pgbouncer does not listen")
-
-
-def _free_port() -> int:
-    with closing(socket.socket()) as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

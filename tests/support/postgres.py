@@ -9,10 +9,9 @@ and nothing is synced. It listens on a socket in its folder, and on a port of th
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -23,6 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from leaseway_server.store.postgres.database import Database
+from support.ports import free_port
 
 PATIENCE: Final = 30.0
 """Seconds that a start may take."""
@@ -57,12 +57,7 @@ class Postgres:
 
     async def run(self, *statements: str, database: str = "") -> None:
         """Runs statements, each in a transaction of its own where that may be."""
-        connection = await asyncpg.connect(self.url_of(database) if database else self.url)
-        try:
-            for statement in statements:
-                await connection.execute(statement)
-        finally:
-            await connection.close()
+        await run(self.url_of(database) if database else self.url, *statements)
 
     async def template(self) -> str:
         """A database with Leaseway's tables and nothing in them, which others are copied from."""
@@ -87,11 +82,21 @@ class Postgres:
         return f"leaseway_{kind}_{os.getpid()}_{next(_numbers)}"
 
 
+async def run(url: str, *statements: str) -> None:
+    """Runs statements in the database at this URL."""
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
 class OwnPostgres(Postgres):
     """One that the tests made, in a folder."""
 
     def __init__(self, folder: Path, binaries: Path, settings: Mapping[str, str]) -> None:
-        self.port: Final = _free_port()
+        self.port: Final = free_port()
         super().__init__(f"postgresql://postgres@127.0.0.1:{self.port}/postgres")
         self.folder: Final = folder
         self._data = folder / "data"
@@ -100,11 +105,6 @@ class OwnPostgres(Postgres):
         settings = {**settings, "port": str(self.port), "unix_socket_directories": f"'{folder}'"}
         with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = {value}\n" for name, value in settings.items())
-
-    @property
-    def socket_url(self) -> str:
-        """As `url`, by the socket in its folder."""
-        return f"postgresql://postgres@/postgres?host={self.folder}&port={self.port}"
 
     @property
     def pid(self) -> int:
@@ -134,7 +134,7 @@ class OwnPostgres(Postgres):
             cwd=self.folder,
             timeout=PATIENCE,
             check=False,
-            **_somebody(),
+            **somebody(),
         )
         log = self.folder / "log"
         assert ran.returncode == 0, f"{program} failed\n{log.read_text() if log.exists() else ''}"
@@ -195,12 +195,6 @@ def _binaries(version: int, folder: Path) -> Path:
     return folder / "postgres" / "bin"
 
 
-def _somebody() -> dict[str, Any]:
-    """Whom to run it as, for `subprocess`: root may not."""
+def somebody() -> dict[str, Any]:
+    """Whom to run a program as that root may not, for `subprocess`."""
     return {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
-
-
-def _free_port() -> int:
-    with closing(socket.socket()) as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from leaseway_server.store.base import Store
 from leaseway_server.store.postgres import servers
 from leaseway_server.store.postgres.database import Database
+from leaseway_server.store.postgres.neighbours import SQL
 from leaseway_server.store.postgres.store import PostgresStore
 from leaseway_server.store.sqlite.store import SqliteStore
 from support.postgres import Postgres
@@ -61,4 +62,10 @@ class TestedPostgresStore(PostgresStore):
     async def close(self) -> None:
         """As a server that is gone."""
         await super().close()
-        await servers.leave(self._database, self.epoch)
+        await forget(self._database, self.epoch)
+
+
+async def forget(database: Database, epoch: int) -> None:
+    """A server that is gone for long; what it counted stays counted."""
+    async with database.transaction() as connection:
+        await connection.execute(SQL["forget"], epoch)

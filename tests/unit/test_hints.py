@@ -67,7 +67,7 @@ async def test_hints_of_one_moment_are_sent_together_and_each_once() -> None:
         assert await air.sent.get() == ["7:1:turned"]
 
 
-async def test_hints_that_cannot_be_sent_are_dropped_and_the_next_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hints_that_cannot_be_sent_are_dropped_and_the_next_are_sent() -> None:
     air = Air(heard_at_once=False, broken=1)
     async with messenger(air) as (sender, _, _):
         sender.send(7, "turned")

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from leaseway_server.core.model import Item
-from leaseway_server.runtime.tally import MINUTE_MS, MINUTES, STATUSES, Minute, Tally, count_changes
+from leaseway_server.core.model import STATUSES, Item
+from leaseway_server.runtime.tally import MINUTE_MS, MINUTES, Minute, Tally, count_changes
 from support.model import NOW, ended, held, pending, waiting_again
 
 MINUTE = NOW - NOW % MINUTE_MS

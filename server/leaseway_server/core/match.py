@@ -34,6 +34,12 @@ def texts_of(item: Json, match: Match) -> Match:
     return tuple(_text(_member(item, steps)) for steps in _steps(match))
 
 
+def column_texts(item: Json, match: Match) -> Match:
+    """The same for all `MOST_MATCHES` columns that a store has; "" where `match` names no member."""
+    texts = texts_of(item, match)
+    return (*texts, *[""] * (MOST_MATCHES - len(texts)))
+
+
 def narrow(criteria: Criteria, match: Match) -> Narrowing | None:
     """The member that the criteria pin to the fewest values, of equal ones the first; None where they pin none."""
     pinned = (_pinned(criteria.asked, steps) for steps in _steps(match))

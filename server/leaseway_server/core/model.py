@@ -6,12 +6,13 @@ sqlite3 module a search of its adapters each time; `view.py` turns both into the
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 Status: TypeAlias = Literal["pending", "processing", "finished", "failed", "dead", "cancelled", "expired"]
 Ending: TypeAlias = Literal["", "open", "lost", "parted", "failed", "released", "closed", "finished"]
 Position: TypeAlias = tuple[int, int, int]
 
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 OPEN: Final[frozenset[Status]] = frozenset({"pending", "processing"})
 TERMINAL: Final[frozenset[Status]] = frozenset({"finished", "failed", "dead", "cancelled", "expired"})
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import asyncpg
 
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost, StoreRefused
-from leaseway_server.core.model import Status
+from leaseway_server.core.model import STATUSES, Status
 from leaseway_server.moving import tables
 from leaseway_server.moving.side import Facts, Look, TokenRow, refuse_taken
 from leaseway_server.moving.tables import ADRIFT, ITEM, TABLES, Key, Row, Table, with_epoch
@@ -15,7 +15,6 @@ from leaseway_server.store.moved import Mark, read_mark
 from leaseway_server.store.place import PostgresUrl
 from leaseway_server.store.postgres.database import Connection, Database
 from leaseway_server.store.postgres.servers import AHEAD, GONE_MS
-from leaseway_server.store.postgres.turn import STATUSES
 from leaseway_server.store.queries import load_queries
 
 _SQL: Final = load_queries("leaseway_server.moving", "postgres.sql")

@@ -6,14 +6,13 @@ unless other servers share the store, which tell each other theirs.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, get_args
+from typing import Final
 
-from leaseway_server.core.model import OPEN, Changes, Item, Status
+from leaseway_server.core.model import OPEN, STATUSES, Changes, Item, Status
 
 MINUTE_MS: Final = 60_000
 MINUTES: Final = 60
 """So many are kept: the last hour."""
-STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 
 def count_changes(changes: Changes, removed: Iterable[Item]) -> dict[Status, int]:

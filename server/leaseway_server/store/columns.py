@@ -37,8 +37,6 @@ COLUMNS: Final = (
     "key",
     "held",
 )
-TROUBLE: Final = frozenset({"failed", "dead", "cancelled", "expired"})
-"""What has an index by status: the ends that a person looks for."""
 
 values_of = attrgetter(*COLUMNS)
 """What an item has in them."""

@@ -28,10 +28,9 @@ from leaseway_server.stores.base import Found, Stores
 class PostgresSharing:
     """See `Sharing`."""
 
-    def __init__(self, database: Database, direct: Database | None, registry: PostgresRegistry) -> None:
-        self.registry: Registry = registry
-        self._hints = PostgresHints(database, direct)
-        self.hints: Hints = self._hints
+    def __init__(self, registry: Registry, hints: Hints) -> None:
+        self.registry = registry
+        self.hints = hints
         self._stores: dict[str, PostgresStore] = {}
 
     def add(self, name: str, store: PostgresStore) -> None:
@@ -41,10 +40,6 @@ class PostgresSharing:
     def queue(self, name: str) -> SharedQueue:
         """What is shared of this queue."""
         return PostgresSharedQueue(self._stores[name])
-
-    def close(self) -> None:
-        """Lets go of its connection."""
-        self._hints.close()
 
 
 class PostgresStores:
@@ -94,11 +89,11 @@ class PostgresKind:
         """The tables are made, or brought up to date; the time is the database's."""
         async with AsyncExitStack() as closing:
             database = await closing.enter_async_context(await Database.open(self._place.url))
-            direct = await self._direct(database, closing)
+            hints = PostgresHints(database, await self._direct(database, closing))
+            closing.callback(hints.close)
             name, ours = gethostname(), version("leaseway")
             epoch = await enter(database, name, ours)
-            sharing = PostgresSharing(database, direct, PostgresRegistry(database, epoch, name, ours))
-            closing.callback(sharing.close)
+            sharing = PostgresSharing(PostgresRegistry(database, epoch, name, ours), hints)
             yield PostgresStores(self._place, database, epoch, sharing, closing)
 
     async def _direct(self, database: Database, closing: AsyncExitStack) -> Database | None:

@@ -13,8 +13,6 @@ from leaseway_server.core.access import Right, Token
 class AccessStore(Protocol):
     """The tokens of one installation, and the tickets that were made with them."""
 
-    place: str
-    """Where it is, for people; never a password."""
     current: bool
     """Whether what is known can be checked at the moment; where not, nobody is found."""
 

@@ -40,8 +40,8 @@ class PostgresAccess:
     """Another database would be another configuration."""
 
     def __init__(self, database: Database) -> None:
-        self.place = database.address.shown
         self.current = True
+        self._place = database.address.shown
         self._database = database
         self._seen = _NEVER
         self._tokens = KnownTokens()
@@ -139,7 +139,7 @@ class PostgresAccess:
             return await self._answered(self._next_look)
         except (asyncpg.PostgresError, StoreLost) as error:
             self.current = False
-            raise StoreRefused(f"the tokens in the database {self.place} cannot be read: {error}") from error
+            raise StoreRefused(f"the tokens in the database {self._place} cannot be read: {error}") from error
         except StoreError:
             self.current = False
             raise
@@ -198,7 +198,7 @@ class PostgresAccess:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 return await asyncio.shield(task)
         except TimeoutError:
-            raise StoreAway(f"the database {self.place} does not answer within {PATIENCE_SECONDS:g} s") from None
+            raise StoreAway(f"the database {self._place} does not answer within {PATIENCE_SECONDS:g} s") from None
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work)

@@ -43,7 +43,6 @@ class SqliteAccess:
 
     def __init__(self, path: Path, file: File | None, connection: sqlite3.Connection) -> None:
         self.path = path
-        self.place = str(path)
         self.source = file
         self.current = True
         self._connection = connection

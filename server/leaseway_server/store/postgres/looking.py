@@ -4,17 +4,14 @@ Which item belongs to a list is decided here by the database, a bounded number o
 the same in Python, and tests hold the two against each other.
 """
 
-from typing import Final
-
 from leaseway_server.core.ids import IdPermutation
 from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.model import Item, Position
 from leaseway_server.store import bounds
-from leaseway_server.store.columns import TROUBLE, item_of
+from leaseway_server.store.columns import item_of
+from leaseway_server.store.pages import NEWEST, characters_of, index_for
 from leaseway_server.store.postgres.database import Connection, Database
 from leaseway_server.store.postgres.statements import SQL
-
-_NEWEST: Final = 2**63 - 1
 
 
 class PostgresLooking:
@@ -31,7 +28,7 @@ class PostgresLooking:
             before = await self._before(connection, cursor)
             if before is None:
                 return None
-            name, sources = _sources(wanted)
+            name, sources = index_for(wanted)
             given = (self._queue, before, bounds.LOOKED_AT - 1, *([] if name == "all" else [sources]))
             floor = await connection.fetchval(SQL[f"floor_{name}"], *given) or 0
             lists = [sorted(part) for part in (wanted.status, wanted.posted_by, wanted.key, wanted.label)]
@@ -39,7 +36,7 @@ class PostgresLooking:
             items = [item_of(self._ids, row) for row in rows]
             if results:
                 await self._read_results(connection, items)
-        return self._cut(items, limit, floor, results=results)
+        return self._cut(items, limit, floor)
 
     async def ahead(self, position: Position, most: int) -> int:
         """See `base.Store.ahead`."""
@@ -49,7 +46,7 @@ class PostgresLooking:
     async def _before(self, connection: Connection, cursor: str) -> int | None:
         """The row number that the page begins before; None where the cursor is none that was given out."""
         if not cursor:
-            return _NEWEST
+            return NEWEST
         before = self._ids.seq_of(cursor)
         last = await connection.fetchval(SQL["last_number"])
         return before if before is not None and before <= last else None
@@ -62,20 +59,11 @@ class PostgresLooking:
         ):
             finished[seq].result = value
 
-    def _cut(self, items: list[Item], limit: int, floor: int, *, results: bool) -> Page:
+    def _cut(self, items: list[Item], limit: int, floor: int) -> Page:
         """The page ends with the item that makes it too long."""
         size = 0
         for place, item in enumerate(items, 1):
-            size += len(item.result) + len(item.progress) + len(item.error) + len(item.meta)
+            size += characters_of(item)
             if place == limit or size > bounds.PAGE_CHARACTERS:
                 return Page(items[:place], item.id)
         return Page(items, self._ids.id_of(floor) if floor else "")
-
-
-def _sources(wanted: Filter) -> tuple[str, list[str]]:
-    """The index to go through, and what it is asked for: together these hold every item that is wanted."""
-    if wanted.key:
-        return "key", sorted(wanted.key)
-    if wanted.statuses() <= TROUBLE:
-        return "trouble", sorted(wanted.statuses())
-    return "all", []

@@ -4,14 +4,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from leaseway_server.core.ids import IdPermutation
-from leaseway_server.core.model import Item
+from leaseway_server.core.model import STATUSES, Item
 from leaseway_server.store.columns import item_of
 from leaseway_server.store.postgres import servers
 from leaseway_server.store.postgres.database import Database
 from leaseway_server.store.postgres.schema import PACKAGE
 from leaseway_server.store.postgres.statements import SQL as QUEUE_SQL
 from leaseway_server.store.postgres.store import PostgresStore
-from leaseway_server.store.postgres.turn import STATUSES, Marks
+from leaseway_server.store.postgres.turn import Marks
 from leaseway_server.store.queries import load_queries
 from leaseway_server.store.shared import Roll, Share, Turned
 
@@ -33,7 +33,7 @@ class PostgresRegistry:
     async def beat(self) -> Roll:
         """This server is alive."""
         async with self._database.transaction() as connection:
-            [(_, now, newest, alive, beats)] = await connection.fetch(SQL["beat"], *self._said)
+            [(now, newest, alive, beats)] = await connection.fetch(SQL["beat"], *self._said)
         return Roll(now, dict(zip(alive, beats, strict=True)), newest)
 
     async def forget(self) -> int:
@@ -41,14 +41,14 @@ class PostgresRegistry:
         async with self._database.transaction() as connection:
             gone = [epoch for (epoch,) in await connection.fetch(SQL["long_gone"], KEPT_MS)]
             for epoch in gone:
-                await connection.execute(QUEUE_SQL["leave"], epoch)
+                await connection.execute(SQL["forget"], epoch)
             await connection.execute(SQL["forget_rates"], RATES_MS)
         return len(gone)
 
     async def leave(self) -> None:
         """The others take it for gone from now on."""
         async with self._database.transaction() as connection:
-            await connection.execute(SQL["depart"], self.epoch, servers.GONE_MS)
+            await connection.execute(SQL["leave"], self.epoch, servers.GONE_MS)
 
 
 class PostgresSharedQueue:

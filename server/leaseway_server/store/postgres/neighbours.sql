@@ -9,19 +9,31 @@ WITH now AS (
     INSERT INTO leaseway.server AS mine (epoch, name, version, started_at, beat_at) OVERRIDING SYSTEM VALUE
     SELECT $1, $2, $3, ms, ms FROM now ON CONFLICT (epoch) DO UPDATE SET beat_at = excluded.beat_at
 )
-SELECT ms, floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now,
+SELECT floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now,
     (SELECT coalesce(max(epoch), 0) FROM leaseway.server) AS newest,
     ARRAY(SELECT epoch FROM leaseway.server WHERE beat_at > ms - $4 AND epoch <> $1 ORDER BY epoch) AS alive,
     ARRAY(SELECT beat_at FROM leaseway.server WHERE beat_at > ms - $4 AND epoch <> $1 ORDER BY epoch) AS beats
 FROM now;
 
--- name: depart
+-- name: leave
 -- Its last turns are still to be read by others.
 UPDATE leaseway.server SET beat_at = beat_at - $2 WHERE epoch = $1;
 
 -- name: long_gone
 SELECT epoch FROM leaseway.server
 WHERE beat_at < floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint - $1 FOR UPDATE SKIP LOCKED;
+
+-- name: forget
+-- Of a server nothing is left; its share of the counts becomes that of server 0.
+WITH gone AS (DELETE FROM leaseway.server WHERE epoch = $1),
+    forgotten AS (DELETE FROM leaseway.change WHERE server = $1),
+    shares AS (DELETE FROM leaseway.share WHERE server = $1 RETURNING *)
+INSERT INTO leaseway.share AS mine (queue, server, pending, processing, finished, failed, dead, cancelled, expired)
+SELECT queue, 0, pending, processing, finished, failed, dead, cancelled, expired FROM shares
+ON CONFLICT (queue, server) DO UPDATE SET pending = mine.pending + excluded.pending,
+    processing = mine.processing + excluded.processing, finished = mine.finished + excluded.finished,
+    failed = mine.failed + excluded.failed, dead = mine.dead + excluded.dead,
+    cancelled = mine.cancelled + excluded.cancelled, expired = mine.expired + excluded.expired;
 
 -- name: forget_rates
 DELETE FROM leaseway.activity

@@ -360,19 +360,3 @@ INSERT INTO leaseway.server (name, version, started_at, beat_at)
 SELECT $1, $2, now, now FROM (
     SELECT floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now
 ) AS clock RETURNING epoch;
-
--- name: beat
-UPDATE leaseway.server SET beat_at = floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint
-WHERE epoch = $1;
-
--- name: leave
--- Its share of the counts becomes that of server 0.
-WITH gone AS (DELETE FROM leaseway.server WHERE epoch = $1),
-    forgotten AS (DELETE FROM leaseway.change WHERE server = $1),
-    shares AS (DELETE FROM leaseway.share WHERE server = $1 RETURNING *)
-INSERT INTO leaseway.share AS mine (queue, server, pending, processing, finished, failed, dead, cancelled, expired)
-SELECT queue, 0, pending, processing, finished, failed, dead, cancelled, expired FROM shares
-ON CONFLICT (queue, server) DO UPDATE SET pending = mine.pending + excluded.pending,
-    processing = mine.processing + excluded.processing, finished = mine.finished + excluded.finished,
-    failed = mine.failed + excluded.failed, dead = mine.dead + excluded.dead,
-    cancelled = mine.cancelled + excluded.cancelled, expired = mine.expired + excluded.expired;

@@ -10,10 +10,10 @@ import orjson
 
 from leaseway_server.core.errors import StoreRefused
 from leaseway_server.core.jsontext import parse
-from leaseway_server.core.match import MOST_MATCHES, Match, texts_of
+from leaseway_server.core.match import Match, column_texts
 from leaseway_server.store import bounds
+from leaseway_server.store.postgres import servers
 from leaseway_server.store.postgres.database import Connection, Database
-from leaseway_server.store.postgres.servers import GONE_MS
 from leaseway_server.store.postgres.statements import SQL
 
 _UNDER_WAY: Final = "null"
@@ -35,7 +35,7 @@ async def rematch(database: Database, queue: int, server: int, match: Match) -> 
     text = orjson.dumps(match).decode()
     async with database.transaction() as connection:
         await connection.execute(SQL["lock_queue"], queue)
-        if await connection.fetchval(SQL["others_match"], queue, server, text, GONE_MS):
+        if await connection.fetchval(SQL["others_match"], queue, server, text, servers.GONE_MS):
             raise StoreRefused(
                 "another server serves this queue with another `match`; stop all servers of the queue before one "
                 "starts with the new configuration"
@@ -55,10 +55,6 @@ async def _slice(database: Database, queue: int, after: int, match: Match) -> li
         found = await connection.fetch(SQL["to_match"], queue, after, bounds.REMATCH_ROWS, bounds.REMATCH_CHARACTERS)
         seqs = [seq for seq, _ in found]
         if seqs:
-            texts = zip(*(_padded(texts_of(parse(body), match)) for _, body in found), strict=True)
+            texts = zip(*(column_texts(parse(body), match) for _, body in found), strict=True)
             await connection.execute(SQL["set_match"], queue, seqs, *texts)
     return seqs
-
-
-def _padded(texts: Match) -> Match:
-    return (*texts, *[""] * (MOST_MATCHES - len(texts)))

@@ -1,4 +1,4 @@
-"""The servers that share a database: each has a row, and says again and again that it lives."""
+"""How a server comes to share a database, and when one is gone; what they tell each other is in `neighbours.py`."""
 
 from typing import Final
 
@@ -19,15 +19,3 @@ async def enter(database: Database, name: str, version: str) -> int:
     async with database.transaction() as connection:
         await connection.execute(SQL["raise_numbers"], NUMBERS_A_MS, AHEAD)
         return int(await connection.fetchval(SQL["enter"], name, version))
-
-
-async def beat(database: Database, epoch: int) -> None:
-    """The server lives."""
-    async with database.transaction() as connection:
-        await connection.execute(SQL["beat"], epoch)
-
-
-async def leave(database: Database, epoch: int) -> None:
-    """The server is there no more; what it counted stays counted."""
-    async with database.transaction() as connection:
-        await connection.execute(SQL["leave"], epoch)

@@ -13,16 +13,16 @@ from leaseway_server.core.errors import StoreAway, StoreBusy, StoreLost
 from leaseway_server.core.ids import KEY_BYTES, IdPermutation
 from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.match import Match
-from leaseway_server.core.model import HTTP, Item, Position, Status
+from leaseway_server.core.model import HTTP, STATUSES, Item, Position, Status
 from leaseway_server.store.columns import item_of
 from leaseway_server.store.moved import refuse_moved
+from leaseway_server.store.postgres import servers
 from leaseway_server.store.postgres.database import CONNECT_SECONDS, Connection, Database
 from leaseway_server.store.postgres.faults import in_step, postgres_errors
 from leaseway_server.store.postgres.looking import PostgresLooking
 from leaseway_server.store.postgres.rematch import matched, rematch
-from leaseway_server.store.postgres.servers import GONE_MS
 from leaseway_server.store.postgres.statements import SQL
-from leaseway_server.store.postgres.turn import STATUSES, Marks, PostgresTurn, Row
+from leaseway_server.store.postgres.turn import Marks, PostgresTurn, Row
 
 CHANGES_MS: Final = 60_000
 """So long a turn's changes may be read by other servers; whoever comes later compares what it watches."""
@@ -139,7 +139,7 @@ class PostgresStore:
 
     async def leases(self) -> list[Item]:
         """All items that are `processing`, but for those of other servers that live."""
-        rows = await self.ask(SQL["leases"], self.queue, self.epoch, HTTP, GONE_MS)
+        rows = await self.ask(SQL["leases"], self.queue, self.epoch, HTTP, servers.GONE_MS)
         return [item_of(self.ids, row) for row in rows]
 
     async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:

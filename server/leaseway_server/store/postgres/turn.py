@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import compress
 from operator import ne, or_
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias
 
 from leaseway_server.core.attempts import Attempt
 from leaseway_server.core.errors import StoreAway, StoreLost
 from leaseway_server.core.ids import IdPermutation
 from leaseway_server.core.keys import Key
 from leaseway_server.core.match import Narrowing
-from leaseway_server.core.model import Candidate, Item, Position, Status
+from leaseway_server.core.model import STATUSES, Candidate, Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 from leaseway_server.store import bounds
 from leaseway_server.store.columns import (
@@ -35,7 +35,6 @@ Row: TypeAlias = Any
 KEY_LOCKS: Final = 64
 """A turn with more keys than this has all keys of the queue to itself: each lock has its place in a table of a fixed
 size."""
-STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 _APART: Final = tuple(COLUMNS.index(name) for name in ("fetched_at", "meta", "progress", "error"))
 """What is written where it differs, and else not: `stamp` has written the one meanwhile, the others may be large."""
 _CANDIDATE: Final = len(Candidate._fields)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from heapq import merge
 from pathlib import Path
-from typing import Final
 
 import orjson
 
@@ -18,10 +17,9 @@ from leaseway_server.core.ids import IdPermutation
 from leaseway_server.core.listing import Filter, Page
 from leaseway_server.core.model import Position
 from leaseway_server.store import bounds
-from leaseway_server.store.columns import TROUBLE, item_of
+from leaseway_server.store.columns import item_of
+from leaseway_server.store.pages import NEWEST, characters_of, index_for
 from leaseway_server.store.sqlite.turn import SQL
-
-_NEWEST: Final = 2**63 - 1
 
 
 class SqliteLooking:
@@ -39,7 +37,8 @@ class SqliteLooking:
             before = self._before(cursor)
             if before is None:
                 return None
-            sources = _sources(wanted)
+            index, values = index_for(wanted)
+            sources = [(index, value) for value in values]
             floor = max((self._floor(source, before) for source in sources), default=0)
             arguments = _arguments(wanted) | {"before": before, "floor": floor, "limit": limit, "now": now}
             with ExitStack() as cursors:
@@ -54,7 +53,7 @@ class SqliteLooking:
             if results and item.status == "finished":
                 item.result = self._connection.execute(SQL["one_result"], (item.seq,)).fetchone()[0]
             items.append(item)
-            size += len(item.result) + len(item.progress) + len(item.error) + len(item.meta)
+            size += characters_of(item)
             if len(items) == limit or size > bounds.PAGE_CHARACTERS:
                 return Page(items, item.id)
         return Page(items, self._ids.id_of(floor) if floor else "")
@@ -87,7 +86,7 @@ class SqliteLooking:
     def _before(self, cursor: str) -> int | None:
         """The row number that the page begins before; None where the cursor is none that was given out."""
         if not cursor:
-            return _NEWEST
+            return NEWEST
         before = self._ids.seq_of(cursor)
         _, next_seq, _ = self._connection.execute(SQL["state"]).fetchone()
         return before if before is not None and before < next_seq else None
@@ -107,12 +106,3 @@ class SqliteLooking:
 def _arguments(wanted: Filter) -> dict[str, object]:
     """The filter's sets, as the statements take them."""
     return {part: orjson.dumps(sorted(getattr(wanted, part))).decode() for part in Filter.__slots__}
-
-
-def _sources(wanted: Filter) -> list[tuple[str, str]]:
-    """The indexes to go through, each with what it is asked for: together they hold every item that is wanted."""
-    if wanted.key:
-        return [("key", key) for key in sorted(wanted.key)]
-    if wanted.statuses() <= TROUBLE:
-        return [("trouble", status) for status in sorted(wanted.statuses())]
-    return [("all", "")]

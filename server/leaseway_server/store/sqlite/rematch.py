@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from leaseway_server.core.jsontext import parse
-from leaseway_server.core.match import MOST_MATCHES, Match, texts_of
+from leaseway_server.core.match import Match, column_texts
 from leaseway_server.store import bounds
 from leaseway_server.store.sqlite.turn import SQL
 
@@ -31,7 +31,7 @@ def rematch(connection: sqlite3.Connection, match: Match) -> Iterator[int]:
     while rows := _slice(connection, seq):
         seq = rows[-1][0]
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(SQL["set_match"], [(*_padded(texts_of(parse(body), match)), row) for row, body in rows])
+        connection.executemany(SQL["set_match"], [(*column_texts(parse(body), match), row) for row, body in rows])
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         yield len(rows)
@@ -47,7 +47,3 @@ def _slice(connection: sqlite3.Connection, after: int) -> list[tuple[int, str]]:
         if size > bounds.REMATCH_CHARACTERS:
             break
     return rows
-
-
-def _padded(texts: Match) -> Match:
-    return (*texts, *[""] * (MOST_MATCHES - len(texts)))
