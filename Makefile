@@ -36,7 +36,7 @@ test: lint browser types pgbouncer ## lint, all tests, and that they reach the w
 	@echo 'The core and the stores are reached wholly, or this fails:'
 	$(RUN)/coverage report --include='*/core/*,*/store/*,*/leaseway_notify/stores/*' --fail-under=100
 
-coverage: $(INSTALLED) browser types ## how much of all the code the tests reach; it takes half as long again as they do
+coverage: $(INSTALLED) browser types pgbouncer ## how much of all the code the tests reach; it takes half as long again as they do
 	@rm -f .coverage .coverage.*
 	LEASEWAY_MEASURE=all $(DIRECT) $(COMPILED) $(MEASURED) $(RUN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 	@$(RUN)/coverage combine --quiet
