@@ -36,7 +36,7 @@ test: lint browser types pgbouncer ## lint, all tests, and that they reach the w
 	@echo 'The core and the stores are reached wholly, or this fails:'
 	$(RUN)/coverage report --include='*/core/*,*/store/*,*/leaseway_notify/stores/*' --fail-under=100
 
-coverage: $(INSTALLED) browser types ## how much of all the code the tests reach; it takes half as long again as they do
+coverage: $(INSTALLED) browser types pgbouncer ## how much of all the code the tests reach; it takes half as long again as they do
 	@rm -f .coverage .coverage.*
 	LEASEWAY_MEASURE=all $(DIRECT) $(COMPILED) $(MEASURED) $(RUN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 	@$(RUN)/coverage combine --quiet
@@ -60,8 +60,8 @@ bench: $(INSTALLED) ## the whole way of an item, measured on this machine
 	@$(RUN)/leaseway bench $(ARGS)
 
 bench-servers: $(INSTALLED) ## several servers on one PostgreSQL, measured on this machine: from one to another, and 1, 2 and 4 of them
-	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/across_servers.py
-	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/several_servers.py $(ARGS)
+	@$(RUN)/python tests/benchmarks/across_servers.py
+	@$(RUN)/python tests/benchmarks/several_servers.py $(ARGS)
 
 bench-notify: $(INSTALLED) ## from an event to the mail provider's door, and 100,000 events into the queue, measured here
 	$(RUN)/python tests/benchmarks/notify.py $(ARGS)
@@ -70,7 +70,7 @@ backlogs: $(INSTALLED) ## a server on 3,000,000 items: start, claims, posts, lis
 	$(RUN)/python tests/benchmarks/backlogs.py $(ARGS)
 
 bench-stores: $(INSTALLED) ## the same on SQLite and on PostgreSQL, side by side, measured on this machine
-	@PYTHONPATH=tests $(RUN)/python tests/benchmarks/stores.py $(ARGS)
+	@$(RUN)/python tests/benchmarks/stores.py $(ARGS)
 
 campaign-machine: $(INSTALLED) ## 1,000 random programs on each store, others each time, held against a dictionary
 	LEASEWAY_MACHINE_EXAMPLES=1000 $(RUN)/python -m pytest -q tests/unit/test_machine.py $(ARGS)

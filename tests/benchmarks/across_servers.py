@@ -9,10 +9,13 @@ Both hold the commit. PostgreSQL is one of the tests' own, every commit synced, 
 
 import argparse
 import asyncio
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This is started as a script.
 
 from support.cluster import OPEN
 from support.postgres import Postgres, any_postgres, fresh_database

@@ -10,12 +10,15 @@ import argparse
 import asyncio
 import resource
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This is started as a script.
 
 from leaseway import Attempt, Client, Worker
 from leaseway_notify.event import Event

@@ -10,6 +10,7 @@ as they come, so the CPU that an item takes says more than how many there are in
 
 import argparse
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,6 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import uvloop
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This is started as a script.
 
 from benchmarks.stores import cpu
 from leaseway_server.bench.figures import HEAD, Figure

@@ -10,10 +10,13 @@ counted beside the server's where it is the tests' own. It shares the core that 
 import argparse
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This is started as a script.
 
 from leaseway_server.bench.figures import HEAD
 from leaseway_server.bench.process import make_way

@@ -5,16 +5,14 @@ server: that parts it, after the grace and not before (PROTOCOL.md §1, §6).
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from chaos.ends import Hold
 from chaos.journals import Came, Cut, Kept, Message, Stood, Struck
 from chaos.promises import TERMINAL, Promises
 from chaos.terms import Terms
 
-Hold: TypeAlias = Callable[[bool, str, str], None]
-"""Notes what is broken (the last argument) about whom (the one before) where the first is false."""
 Attempt: TypeAlias = tuple[str, int]
 """An item's id, and the number of its claim."""
 NOT_TO_BE_FOUND: Final = "was acknowledged and is not in the database (I1)"

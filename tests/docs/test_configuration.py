@@ -151,13 +151,6 @@ def test_the_options_and_variables_are_those_that_there_are() -> None:
     assert set(re.findall(r"`(LEASEWAY_\w+)`", PAGE)) == set(VARIABLES)
 
 
-def test_links_lead_somewhere() -> None:
-    titles = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ ([\w ]+)$", PAGE, re.MULTILINE)}
-    links = re.findall(r"\]\(#([^)]+)\)", PAGE)
-    assert links
-    assert set(links) <= titles
-
-
 def test_the_formats_are_those_that_the_code_asserts_and_refuses() -> None:
     part = PAGE.partition("**`format` is asserted")[2].partition("**What a document")[0]
     rows = re.findall(r"^\| (`.+?) \|.*\| (`.+?) \|$", part, re.MULTILINE)

@@ -72,5 +72,8 @@ async def served(house: House, name: str) -> str:
 
 async def run(house: House, statement: str) -> None:
     """Changes the database behind the move's back."""
-    async with kind_of(house.place).side(make=False) as side, side._asked() as connection:  # type: ignore[attr-defined]
+    async with (
+        kind_of(house.place).side(make=False) as side,
+        side._database.transaction() as connection,  # type: ignore[attr-defined]
+    ):
         await connection.execute(statement)

@@ -278,7 +278,10 @@ async def test_a_database_that_cannot_be_written_is_told(
     assert " is read-only: it is a standby, or default_transaction_read_only is on" in await refused(folder, database)
     await postgres.run(f"ALTER DATABASE {name} RESET default_transaction_read_only")
     monkeypatch.setitem(postgres_database._SETTINGS, "lock_timeout", "20ms")
-    async with kind_of(database.place).side(make=False) as other, other._asked() as holding:  # type: ignore[attr-defined]
+    async with (
+        kind_of(database.place).side(make=False) as other,
+        other._database.transaction() as holding,  # type: ignore[attr-defined]
+    ):
         await holding.execute("LOCK TABLE leaseway.queue IN ACCESS EXCLUSIVE MODE")
         assert " is in use by somebody who does not let go: " in await refused(folder, database)
     await move(folder, database)

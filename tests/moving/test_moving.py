@@ -2,7 +2,7 @@
 
 import random
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -77,6 +77,13 @@ async def test_row_numbers_are_skipped_one_by_one_where_the_database_is_close(
 
 # ── Interrupted ──
 
+STEPS = (
+    ("queues", 1), ("look", 1), ("tokens", 1), ("set_mark", 1), ("begin", 1), ("begin", 2), ("counts", 1), ("last", 1),
+    ("read", 1), ("write", 1), ("write", 4), ("write", 9), ("add_tokens", 1), ("set_mark", 1), ("end", 1), ("end", 2),
+    ("mark_tokens", 1),
+)  # fmt: skip
+"""Each kind of step of a move, in an order in which each run goes further than the one before."""
+
 
 @pytest.mark.usefixtures("slices")
 @pytest.mark.parametrize("back", [False, True], ids=["there", "back"])
@@ -91,16 +98,14 @@ async def test_a_move_that_ends_at_any_step_goes_on(
         if back:
             await move(folder, House(PostgresUrl(other)))
             source, target = House(PostgresUrl(other)), House(SqliteFolder(tmp_path / "back"))
-        steps, done, resumed = 9, False, 0
-        while not done:
-            steps += 2
-            try:
-                moved = await move(source, target, count=Count(fatal=steps))
-                done = True
-            except Killed:
-                resumed += steps % 8 == 1 and await nobody_is_let_in(source, target)
-        assert steps > 30
-        assert resumed > 3
+        resumed = 0
+        for verb, nth in STEPS:
+            with pytest.raises(Killed):
+                await move(source, target, count=Count(verb, nth))
+            if verb in ("set_mark", "begin", "end", "mark_tokens"):  # Between them the marks are as they were.
+                resumed += await nobody_is_let_in(source, target)
+        moved = await move(source, target)
+        assert resumed == 3
         assert {*moved.already, *moved.contents} == set(QUEUES)
         assert await contents(target) == before
         assert await served(source, "demo") == "left"
@@ -153,6 +158,20 @@ async def test_what_was_changed_on_the_way_is_found(folder: House, database: Hou
 # ── Taken back ──
 
 
+ENDS = (
+    (("set_mark", 2), ("mark_tokens", 1)),
+    (("begin", 2), ("set_mark", 1)),
+    (("write", 1), ("look", 1)),
+    (("write", 6), ("remove", 1)),
+    (("add_tokens", 1), ("tokens", 1)),
+    (("set_mark", 3), ("remove", 2)),
+    (("end", 1), ("set_mark", 5)),
+    (("end", 2), ("remove_tokens", 1)),
+    (("mark_tokens", 1), ("queues", 2)),
+)
+"""Where a move ends, and where taking it back: each kind of step of both."""
+
+
 @pytest.mark.parametrize("back", [False, True], ids=["there", "back"])
 async def test_a_move_is_taken_back_from_any_step(
     folder: House, postgres: Postgres, tmp_path: Path, back: bool
@@ -164,27 +183,21 @@ async def test_a_move_is_taken_back_from_any_step(
             await move(folder, House(PostgresUrl(other)))
             source, target = House(PostgresUrl(other)), House(SqliteFolder(tmp_path / "back"))
         before, demo = await contents(source), await content(source, "demo")
-        for fatal in range(1, 10**9, 8):
-            whole = await killed_at(source, target, fatal)
-            with suppress(Killed):
-                await undo(source, target, Count(fatal % 14))
+        for step, step_back in ENDS:
+            with pytest.raises(Killed):
+                await move(source, target, count=Count(*step))
+            with pytest.raises(Killed):
+                await undo(source, target, Count(*step_back))
             await undo(source, target)
             assert await content(source, "demo") == demo
             assert await nothing_of_it_is_in(target)
-            if whole:
-                break
-        assert fatal > 50
+        await move(source, target)
+        with pytest.raises(Killed):
+            await undo(source, target, Count("set_mark", 6))
+        await undo(source, target)
+        assert await nothing_of_it_is_in(target)
         assert await undo(source, target) == []
         assert await contents(source) == before
-
-
-async def killed_at(source: House, target: House, fatal: int) -> bool:
-    """Whether it came to its end before."""
-    try:
-        await move(source, target, count=Count(fatal))
-    except Killed:
-        return False
-    return True
 
 
 async def nothing_of_it_is_in(house: House) -> bool:

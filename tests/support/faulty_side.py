@@ -16,19 +16,16 @@ class Killed(Exception):
 
 
 class Count:
-    """How many verbs were said to both ends. The one with the number `fatal`, or of that name, is not done, nor any
-    after it."""
+    """Which verbs were said to both ends. The `nth` of the name `fatal` is not done, nor any after it."""
 
-    def __init__(self, fatal: int | str) -> None:
-        self.verbs = 0
+    def __init__(self, fatal: str, nth: int = 1) -> None:
         self._fatal = fatal
-        self._over = False
+        self._left = nth
 
     def one_more(self, name: str) -> None:
         """Raises `Killed` where it is time."""
-        self.verbs += 1
-        self._over = self._over or self._fatal in (name, self.verbs)
-        if self._over:
+        self._left -= name == self._fatal
+        if self._left <= 0:
             raise Killed
 
 

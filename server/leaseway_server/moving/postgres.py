@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
@@ -32,7 +32,7 @@ class PostgresSide:
 
     async def queues(self) -> list[str]:
         """The queues in the database."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             return [name for (name,) in await connection.fetch(_SQL["queues"])]
 
     async def queue(self, name: str) -> "PostgresQueue":
@@ -41,31 +41,25 @@ class PostgresSide:
 
     async def tokens(self) -> list[TokenRow]:
         """The tokens in the database."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             return [tuple(row) for row in await connection.fetch(_SQL["tokens"])]
 
     async def add_tokens(self, tokens: Sequence[TokenRow]) -> None:
         """In one transaction; servers see them within a second."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             await connection.executemany(_SQL["add_tokens"], tokens)
             await connection.execute(_SQL["changed_tokens"])
 
     async def remove_tokens(self, tokens: Sequence[TokenRow]) -> None:
         """In one transaction."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             await connection.execute(_SQL["remove_tokens"], [row[0] for row in tokens])
             await connection.execute(_SQL["changed_tokens"])
 
     async def mark_tokens(self, mark: Mark | None) -> None:
         """In place of the mark that is there."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             await connection.execute(_SQL["mark_tokens"], mark.text if mark else "")
-
-    @asynccontextmanager
-    async def _asked(self) -> AsyncIterator[Connection]:
-        with _told(self._database):
-            async with self._database.transaction() as connection:
-                yield connection
 
 
 class PostgresQueue:
@@ -80,7 +74,7 @@ class PostgresQueue:
 
     async def look(self) -> Look:
         """How it is."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             return await self._look(connection)
 
     async def _look(self, connection: Connection) -> Look:
@@ -94,7 +88,7 @@ class PostgresQueue:
 
     async def set_mark(self, before: Mark | None, mark: Mark | None) -> None:
         """A server that opens the queue at the same time is seen, or sees the mark."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             await self._lock(connection)
             if (await self._look(connection)).mark != before:
                 raise StoreRefused(f"{self.where} is being moved by somebody else at this moment")
@@ -102,19 +96,19 @@ class PostgresQueue:
 
     async def counts(self) -> Mapping[Status, int]:
         """Those of all servers that ever were."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             [numbers] = await connection.fetch(_SQL["counts"], self._number)
         return dict(zip(STATUSES, numbers, strict=True))
 
     async def read(self, table: Table, after: Key) -> list[Row]:
         """The next rows."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             rows = await connection.fetch(_statement("read", table), self._number, *after)
         return with_epoch(table, map(tuple, rows), ADRIFT)
 
     async def begin(self, facts: Facts, mark: Mark) -> None:
         """Makes the queue; and what was given out before it came is given out by nobody here."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             await connection.execute(_SQL["raise_numbers"], facts.numbers, AHEAD)
             await connection.execute(_SQL["skip_numbers"], facts.numbers)
             await connection.execute(_SQL["make"], self.name)
@@ -125,13 +119,13 @@ class PostgresQueue:
 
     async def last(self, table: Table) -> Key:
         """The last key."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             row = await connection.fetchrow(_statement("last", table), self._number)
         return table.first if row is None else tuple(row)
 
     async def write(self, table: Table, rows: Sequence[Row]) -> None:
         """By COPY. Leases are held by sockets of a server that never was: for all that start here it is gone."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             if table is ITEM and not self._epoch:
                 self._epoch = await connection.fetchval(_SQL["new_epoch"])
             records = [(self._number, *row) for row in with_epoch(table, rows, self._epoch)]
@@ -140,7 +134,7 @@ class PostgresQueue:
 
     async def end(self, counts: Mapping[Status, int], mark: Mark) -> None:
         """Counts and mark in one transaction; they are nobody's share, as those of servers that are gone."""
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             await self._lock(connection)
             await connection.execute(_SQL["forget_counts"], self._number)
             await connection.execute(_SQL["count"], self._number, *(counts.get(status, 0) for status in STATUSES))
@@ -152,10 +146,10 @@ class PostgresQueue:
         for table in TABLES:
             removed = REMOVED_ROWS
             while removed == REMOVED_ROWS:
-                async with self._asked() as connection:
+                async with _transaction(self._database) as connection:
                     statement = _statement("remove_rows", table)
                     removed = await connection.fetchval(statement, self._number, REMOVED_ROWS)
-        async with self._asked() as connection:
+        async with _transaction(self._database) as connection:
             await connection.execute(_SQL["remove_queue"], self._number)
 
     async def _lock(self, connection: Connection) -> None:
@@ -171,28 +165,23 @@ class PostgresQueue:
                 f"counts as gone after {GONE_MS // 1000} s"
             )
 
-    @asynccontextmanager
-    async def _asked(self) -> AsyncIterator[Connection]:
-        with _told(self._database):
-            async with self._database.transaction() as connection:
-                yield connection
-
 
 def _statement(verb: str, table: Table) -> str:
-    parts: dict[str, Any] = {
-        "{table}": table.name,
-        "{columns}": ", ".join(table.columns),
-        "{key}": ", ".join(table.key),
-        "{key_marks}": ", ".join(f"${number}::bigint" for number, _ in enumerate(table.key, 2)),
-        "{key_down}": ", ".join(f"{name} DESC" for name in table.key),
-        "{size}": " + ".join(f"octet_length({name})" for name in table.large),
-        "{rows}": tables.SLICE_ROWS,
-        "{characters}": tables.SLICE_CHARACTERS,
-    }
-    text = _SQL[verb]
-    for mark, value in parts.items():
-        text = text.replace(mark, str(value))
-    return text
+    return table.fill(
+        _SQL[verb],
+        key_marks=", ".join(f"${number}::bigint" for number, _ in enumerate(table.key, 2)),
+        size=" + ".join(f"octet_length({name})" for name in table.large),
+        rows=tables.SLICE_ROWS,
+        characters=tables.SLICE_CHARACTERS,
+    )
+
+
+@asynccontextmanager
+async def _transaction(database: Database) -> AsyncIterator[Connection]:
+    """What goes wrong in it is told as the database's."""
+    with _told(database):
+        async with database.transaction() as connection:
+            yield connection
 
 
 @contextmanager

@@ -271,18 +271,8 @@ def _refuse_older(version: int, path: Path) -> None:
 
 
 def _statement(verb: str, table: Table) -> str:
-    parts = {
-        "{table}": table.name,
-        "{columns}": ", ".join(table.columns),
-        "{marks}": ", ".join("?" * len(table.columns)),
-        "{key}": ", ".join(table.key),
-        "{key_marks}": ", ".join("?" * len(table.key)),
-        "{key_down}": ", ".join(f"{name} DESC" for name in table.key),
-    }
-    text = _SQL[verb]
-    for mark, value in parts.items():
-        text = text.replace(mark, value)
-    return text
+    marks, key_marks = (", ".join("?" * len(names)) for names in (table.columns, table.key))
+    return table.fill(_SQL[verb], marks=marks, key_marks=key_marks)
 
 
 @contextmanager

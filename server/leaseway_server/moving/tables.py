@@ -42,6 +42,19 @@ class Table:
         """The key of a row."""
         return tuple(row[: len(self.key)])
 
+    def fill(self, statement: str, **more: object) -> str:
+        """A statement of either store, with what this table has for its {…}, and `more` that only that store asks."""
+        parts = {
+            "table": self.name,
+            "columns": ", ".join(self.columns),
+            "key": ", ".join(self.key),
+            "key_down": ", ".join(f"{name} DESC" for name in self.key),
+            **more,
+        }
+        for name, value in parts.items():
+            statement = statement.replace(f"{{{name}}}", str(value))
+        return statement
+
 
 _MATCHES: Final = tuple(f"match_{number}" for number in range(1, MOST_MATCHES + 1))
 ITEM: Final = Table("item", (*COLUMNS, *_MATCHES), ("seq",), ("meta", "progress", "error", *_MATCHES))
