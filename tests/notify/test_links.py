@@ -35,8 +35,8 @@ async def test_each_attempt_makes_the_same_links(store: SqlStore, tracking: bool
 
 
 async def test_a_link_of_the_first_attempt_ends_when_it_would_have(store: SqlStore) -> None:
-    times = [NOW / 1000, NOW / 1000, NOW / 1000 + 3_600, NOW / 1000 + 3_600]
-    links = Links(store, await store.secret(), LinkOptions("https://app.example", True), clock=iter(times).__next__)
+    times = iter((NOW / 1000, NOW / 1000 + 3_600))
+    links = Links(store, await store.secret(), LinkOptions("https://app.example", True), clock=times.__next__)
     (opened,) = {(await links.of(MESSAGE)).opened.rpartition("/")[2] for _ in range(2)}
     found = await store.use_token(opened, NOW)
     assert found is not None

@@ -73,8 +73,9 @@ class Links:
         return await self._tracked(message, links) if self._options.tracking else links
 
     async def _tracked(self, message: Message, links: MessageLinks) -> MessageLinks:
-        opened = self._token(message, "open")
-        clicks = {page: self._token(message, "click", page) for page in links.entries if page}
+        until = int(self._clock() * 1000) + self._options.kept
+        opened = self._token(message, until, "open")
+        clicks = {page: self._token(message, until, "click", page) for page in links.entries if page}
         await self._store.add_tokens([opened, *clicks.values()])
         entries = tuple(self._url(f"c/{clicks[page].token}") if page else "" for page in links.entries)
         return replace(links, opened=self._url(f"o/{opened.token}"), entries=entries)
@@ -85,7 +86,7 @@ class Links:
         until = (newest.created_at + self._options.unsubscribe_kept) // DAY * DAY
         return Unsubscribe(newest.recipient, newest.type, self._channel, until)
 
-    def _token(self, message: Message, kind: Literal["open", "click"], target: str = "") -> Token:
+    def _token(self, message: Message, until: int, kind: Literal["open", "click"], target: str = "") -> Token:
         said = "\n".join((kind, message.id, target)).encode()
         newest = message.newest
         return Token(
@@ -95,7 +96,7 @@ class Links:
             recipient=newest.recipient,
             type=newest.type,
             channel=self._channel,
-            expires_at=int(self._clock() * 1000) + self._options.kept,
+            expires_at=until,
             target=target,
         )
 
