@@ -116,6 +116,18 @@ async def test_one_click_unsubscribes() -> None:
         assert "https://app.example/p/abc" in part(mail, kind)
 
 
+async def test_long_links_and_ids_stand_in_their_headers_as_they_are() -> None:
+    """Encoded words (RFC 2047 §5) are for texts alone: no mailbox finds an address in one."""
+    link = f"https://app.example/u/{'x' * 200}"
+    sender = replace(FROM, address=f"bell@{'long.' * 20}example")
+    async with mail_server() as room:
+        server = SmtpServer(room.host, room.port, "none", timeout=5.0)
+        await Email(sender, Templates(), Given(unsubscribe=link), Smtp(server)).send(MESSAGE, TO, NOTES)
+    lines = room.envelopes[-1].content.replace(b"\r\n ", b" ").split(b"\r\n")
+    assert f"List-Unsubscribe: <{link}>".encode() in lines
+    assert f"Message-ID: <n1-email@{sender.domain}>".encode() in lines
+
+
 async def test_tracking_is_what_its_links_say() -> None:
     async with mail_server() as room:
         mail = await smtp_send(room, opened="https://app.example/o/1", entries=("https://app.example/c/1",))

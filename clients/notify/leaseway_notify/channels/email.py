@@ -7,9 +7,9 @@ Owns the mail's headers and which links it has. The words are `templates.py`'s; 
 import re
 from dataclasses import dataclass
 from email.errors import MessageError
-from email.headerregistry import Address
+from email.headerregistry import Address, BaseHeader, HeaderRegistry, UnstructuredHeader
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.policy import SMTP, Policy
 from typing import Any, Final, Protocol
 
 from leaseway_notify.classify import Kind, NotSent
@@ -24,6 +24,27 @@ _ATOM: Final = r"(?:[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]|[^\x00-\xa0])+"
 _LABEL: Final = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _ADDRESS: Final = re.compile(rf"{_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*")
 """A dot-atom before the @, also in other letters than ASCII's (RFC 6531 §3.3), and a domain behind it."""
+LINE_LENGTH: Final = 998
+"""Characters of a line (RFC 5322 §2.1.1)."""
+
+
+class LinkHeader(UnstructuredHeader, BaseHeader):
+    """A header that is an address. It stays on its line: encoded words, which a long one would be folded into, are for
+    texts alone (RFC 2047 §5), and no mailbox finds an address in them."""
+
+    def fold(self, *, policy: Policy) -> str:
+        """The header as it is sent."""
+        line = f"{self.name}: {self}"
+        return f"{line}{policy.linesep}" if len(line) <= LINE_LENGTH else super().fold(policy=policy)
+
+
+def _policy() -> Policy:
+    headers = HeaderRegistry()
+    headers.map_to_type("List-Unsubscribe", LinkHeader)
+    return SMTP.clone(header_factory=headers)
+
+
+_POLICY: Final = _policy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +115,7 @@ class Email:
 
     def _mail(self, message: Message, to: Profile, address: str, links: MessageLinks) -> Mail:
         words = self._templates.render(message.type, self._values(message, to, links))
-        mail = EmailMessage(SMTP)
+        mail = EmailMessage(_POLICY)
         key = f"{message.id}@{self._from.domain}"
         try:
             mail["From"] = Address(self._from.name, *self._from.address.rsplit("@", 1))
