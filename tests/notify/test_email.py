@@ -123,7 +123,9 @@ async def test_long_links_and_ids_stand_in_their_headers_as_they_are() -> None:
     async with mail_server() as room:
         server = SmtpServer(room.host, room.port, "none", timeout=5.0)
         await Email(sender, Templates(), Given(unsubscribe=link), Smtp(server)).send(MESSAGE, TO, NOTES)
-    lines = room.envelopes[-1].content.replace(b"\r\n ", b" ").split(b"\r\n")
+    content = room.envelopes[-1].content
+    assert isinstance(content, bytes)
+    lines = content.replace(b"\r\n ", b" ").split(b"\r\n")
     assert f"List-Unsubscribe: <{link}>".encode() in lines
     assert f"Message-ID: <n1-email@{sender.domain}>".encode() in lines
 
@@ -135,6 +137,16 @@ async def test_tracking_is_what_its_links_say() -> None:
     assert '<img src="https://app.example/o/1"' in html
     assert 'href="https://app.example/c/1"' in html
     assert "/t/1" not in html + part(mail, "plain")
+
+
+@pytest.mark.parametrize(
+    ("zone", "said"), [("UTC", "15 January 2027, 08:00 UTC"), ("Europe/Berlin", "15 January 2027, 09:00 CET")]
+)
+async def test_a_mail_says_when_it_was_by_the_recipients_clock(zone: str, said: str) -> None:
+    async with mail_server() as room:
+        mail = await smtp_send(room, to=replace(TO, zone=zone))
+    for kind in ("plain", "html"):
+        assert said in part(mail, kind)
 
 
 async def test_a_batch_is_one_mail_of_many_entries() -> None:

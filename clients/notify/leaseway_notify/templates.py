@@ -7,7 +7,7 @@ reading the files; what is put in is `channels/email.py`'s.
 
 import traceback
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, Pack
 from jinja2.exceptions import TemplateError, TemplateNotFound, TemplateSyntaxError
 
 from leaseway_notify.classify import Kind, NotSent
+from leaseway_notify.zones import zone_of
 
 PREHEADER_LENGTH: Final = 120
 """Characters of the line that a mailbox shows beside the subject."""
@@ -31,9 +32,11 @@ class Words:
 
 
 class Templates:
-    """The templates of a folder, or where it has none of a name, the package's."""
+    """The templates of a folder, or where it has none of a name, the package's. Raises `ValueError` for no folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
+        if folder is not None and not folder.is_dir():
+            raise ValueError(f"email.templates: there is no folder {folder}")
         loaders: list[BaseLoader] = [FileSystemLoader(folder)] if folder else []
         loader = ChoiceLoader([*loaders, PackageLoader("leaseway_notify", "mail_templates")])
         self._html = _environment(loader, autoescape=True)
@@ -88,9 +91,9 @@ def link(url: str) -> str:
     return url if urlsplit(url).scheme in ("https", "http") else ""
 
 
-def date(ms: int) -> str:
-    """A moment as mails say it, in UTC."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%d %B %Y, %H:%M UTC")
+def date(ms: int, zone: str = "UTC") -> str:
+    """A moment as mails say it, by the clock of a time zone."""
+    return datetime.fromtimestamp(ms / 1000, zone_of(zone)).strftime("%d %B %Y, %H:%M %Z")
 
 
 def preheader(text: str) -> str:

@@ -143,6 +143,7 @@ class Email:
             "newest": entries[-1],
             "total": message.total,
             "name": to.name,
+            "zone": to.zone,
             "product": self._from.product,
             "unsubscribe": links.unsubscribe,
             "preferences": links.preferences,
