@@ -528,11 +528,12 @@ async def test_a_transient_fault_leaves_it_to_the_queue_when_it_is_tried_again(s
     assert {mail["Message-ID"] for mail in scene.mails} == {f"<{delivery.id}@app.example>"}
 
 
-async def test_a_permanent_fault_is_told_at_once(scene: Scene) -> None:
+async def test_a_permanent_fault_is_told_at_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     delivery = await scene.plan(type="system")
     scene.room.answer = lambda: "554 no"
     ending = await scene.attempt(delivery)
     assert isinstance(ending, Failed)
+    assert caplog.messages == [f"{delivery.id} failed: refused"]
     assert (await scene.of(delivery)).error == "refused: 554 no"
     assert await scene.attempt(delivery) == Done("failed")
 
@@ -546,13 +547,14 @@ async def test_a_broken_template_fails_at_once_and_tells_its_line(tmp_path: Path
         assert told == "broken_template: system.html.j2, line 1: 'nothing' is undefined"
 
 
-async def test_what_the_queue_has_given_up_is_dead(scene: Scene) -> None:
+async def test_what_the_queue_has_given_up_is_dead(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     delivery = await scene.plan(type="system")
     scene.room.answer = lambda: "451 later"
     await scene.attempt(delivery)
     await scene.execution.given_up(delivery.id, 1, "it was tried 8 times")
     now = await scene.of(delivery)
     assert (now.status, now.error) == ("dead", "it was tried 8 times")
+    assert caplog.messages == [f"{delivery.id} is dead: its tries are spent"]
     assert await scene.attempt(delivery) == Done("dead")
 
 

@@ -97,6 +97,7 @@ class Execution:
     async def given_up(self, delivery_id: str, fence: int, error: str) -> None:
         """The queue has given the delivery up after this attempt: it is dead. Raises `StoreAway`."""
         await self._store.change(delivery_id, fence, Change("dead", error=error), self._now())
+        _log.warning("%s is dead: its tries are spent", delivery_id)
 
     async def _begun(self, begun: Begun, fence: int, notes: Notes) -> Ending:
         own = begun.sending
@@ -177,6 +178,7 @@ class Execution:
 
     async def _failed(self, own: Sending, fence: int, fault: Fault) -> Ending:
         await self._keep(own, fence, Change("failed", error=str(fault)))
+        _log.warning("%s failed: %s", own.delivery.id, fault.kind)  # The rest may hold an address.
         return Failed(fault)
 
     async def _settled(self, own: Sending, fence: int, change: Change, only: list[str] | None = None) -> Ending:
