@@ -176,6 +176,8 @@ async def test_a_token_that_is_over_is_said(stage: Stage, tab: Tab) -> None:
     try:
         stage.service.served.desk.live.announce(["oda"])
         await expect(page.get_by_text("You are signed out here.")).to_be_visible()
+        await page.get_by_role("button", name="Unread", exact=True).click()
+        await expect(page.get_by_role("alert")).to_be_hidden()  # Said once, and without headers and tokens.
         await expect(bell(page)).to_have_accessible_name("Notifications, none unread, signed out")
     finally:
         stage.service.clock.ahead = 0
@@ -280,6 +282,29 @@ async def test_it_fits_a_phone_and_can_be_read(stage: Stage, tab: Tab, scheme: A
         "[...document.querySelectorAll('button')].filter((one) => one.offsetHeight && one.offsetHeight < 40).length"
     )
     assert small == 0
+    await page.keyboard.press("Escape")
+    places = [
+        await page.get_by_role("button", name=f"{words}: a title").bounding_box() for words in ("Mark read", "Archive")
+    ]
+    assert len({place and place["y"] for place in places}) == 1
+
+
+async def test_the_settings_fit_a_phone_with_their_words_whole(stage: Stage, tab: Tab) -> None:
+    page = tab.page
+    await page.set_viewport_size({"width": 360, "height": 740})
+    await show(tab, stage, await stage.person("tom"))
+    await page.get_by_role("button", name="Settings").click()
+    row = page.get_by_role("row", name="security")
+    await expect(row.get_by_text("always")).to_have_count(3)
+    await expect(row.get_by_role("checkbox")).to_have_count(0)
+    for wide in ("document.documentElement", "document.querySelector('.wide')"):
+        assert await page.evaluate(f"{wide}.scrollWidth <= {wide}.clientWidth")
+    lines = """[...document.querySelectorAll("th, td .hint")].filter((one) => {
+        const words = document.createRange();
+        words.selectNodeContents(one);
+        return !one.textContent.includes(" ") && new Set([...words.getClientRects()].map((line) => line.top)).size > 1;
+    }).map((one) => one.textContent)"""
+    assert await page.evaluate(lines) == []
 
 
 def _brightness(colour: str) -> int:

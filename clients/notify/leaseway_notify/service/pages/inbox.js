@@ -26,13 +26,13 @@ function givenToken() {
   return given ?? sessionStorage.getItem(KEPT) ?? "";
 }
 
-// Does it, and tells on the page what hindered.
+// Does it, and tells on the page what hindered; that somebody is signed out is told by the state.
 async function trying(work) {
   try {
     await work();
     part("fault").textContent = "";
   } catch (error) {
-    part("fault").textContent = `That did not work: ${error.message}`;
+    part("fault").textContent = inbox.state === "signed-out" ? "" : `That did not work: ${error.message}`;
   }
 }
 
