@@ -150,7 +150,8 @@ async def test_attention_shows_and_begins_anew(scene: Scene) -> None:
     assert (again.exit_code, again.stdout.split()) == (1, [second])
     assert f"neither failed nor dead: {first}" in again.stderr
     third = await dead(scene, "three")
-    assert (await scene.run("attention", "--retry-all", "failed")).stdout == ""
+    none = await scene.run("attention", "--retry-all", "failed")
+    assert (none.exit_code, none.stdout, none.stderr) == (0, "", "Nothing is failed.\n")
     assert (await scene.run("attention", "--retry-all", "dead")).stdout.split() == [third]
 
 
@@ -168,6 +169,10 @@ async def test_a_key_is_written_once_and_for_its_owner_alone(scene: Scene) -> No
 async def test_a_profile_is_saved(scene: Scene) -> None:
     assert (await scene.run("profile", "bea", "--address", "bea@example.com", "--zone", "Europe/Berlin")).exit_code == 0
     assert await scene.store.profile("bea") == Profile("bea", "bea@example.com", zone="Europe/Berlin")
+    assert (await scene.run("profile", "bea", "--name", "Bea")).exit_code == 0
+    assert await scene.store.profile("bea") == Profile("bea", "bea@example.com", "Bea", "Europe/Berlin")
+    assert (await scene.run("profile", "bea", "--address", "")).exit_code == 0
+    assert await scene.store.profile("bea") == Profile("bea", "", "Bea", "Europe/Berlin")
 
 
 async def test_the_queues_configuration_is_one_that_the_server_takes(scene: Scene) -> None:
@@ -215,12 +220,14 @@ def in_process(words: list[str], folder: Path) -> Result:
 
 
 BAD_KEY = '[push]\nkeys = "none.pem"\nsubject = "mailto:a@b.example"'
+NO_TEMPLATES = '[email]\ntransport = "smtp"\nsender = "a@b.example"\ntemplates = "mials"'
 
 
 @pytest.mark.parametrize(
     ("words", "toml", "status", "told"),
     [
         (["serve"], BAD_KEY, 2, "none.pem: the VAPID key cannot be read"),
+        (["worker"], NO_TEMPLATES, 2, "email.templates: there is no folder mials"),
         (["worker", "--drain"], "", 3, "no connection within 3 s"),
     ],
 )
@@ -242,12 +249,43 @@ async def test_the_service_does_not_start_without_its_secrets(scene: Scene) -> N
         assert "LEASEWAY_NOTIFY_SERVICE_SECRET" in ended.stderr
 
 
-async def test_an_address_that_is_taken_is_told(scene: Scene) -> None:
+@pytest.mark.parametrize("words", [["serve", "--listen", "127.0.0.1:PORT"], ["demo", "--port", "PORT"]])
+async def test_an_address_that_is_taken_is_told(scene: Scene, words: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        taken = f"127.0.0.1:{other.getsockname()[1]}"
-        async with started("leaseway-notify", "serve", "--listen", taken, folder=scene.folder) as process:
+        port = str(other.getsockname()[1])
+        said = [word.replace("PORT", port) for word in words]
+        async with started("leaseway-notify", *said, folder=scene.folder) as process:
             _, errors = await process.communicate()
-    assert (process.returncode, f"cannot listen on {taken}" in errors.decode()) == (3, True)
+    assert process.returncode == 3
+    assert errors.decode() == f"Error: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+
+
+async def test_what_the_queue_refuses_is_told_with_the_settings_that_it_came_from(scene: Scene) -> None:
+    async with served_queue(scene.folder / "queue") as queue:
+        scene.write(f"{queue.ws_url}/another")
+        ended = await scene.run("send", EVENT)
+    assert ended.exit_code == 3
+    assert "queue.url of the settings, the token queue.token" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["serve"], ["worker"], ["send", EVENT], ["profile", "ada"], ["token", "ada"], ["attention"]]
+)
+def test_a_folder_without_settings_stays_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(main, words)
+    assert ended.exit_code == 2
+    assert ended.stderr == "Error: there is no notify.toml in this folder; --config says where it is\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_of_the_environment_need_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(main, ["profile", "ada"], env={"LEASEWAY_NOTIFY_STORE": "sqlite:here.db"})
+    assert (ended.exit_code, ended.output) == (0, "")
+    assert (tmp_path / "here.db").exists()
 
 
 def shown(output: bytes) -> list[str]:
@@ -268,7 +306,7 @@ async def test_the_demo_shows_it_all_and_ends_with_0(tmp_path: Path) -> None:
         "A mail arrives",
         "Three mentions become one mail",
         "The mail server fails from now on.",
-        "The mail is tried again",
+        "The mail is tried again.",
         "Its tries are spent",
         "It shows under what needs attention. The mail server works again; retry.",
         "Sent",

@@ -16,10 +16,10 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from leaseway import LeasewayError
-from leaseway_notify.delivery import ATTENTION
+from leaseway import AccessRefused, LeasewayError
+from leaseway_notify.delivery import ATTENTION, Delivery
 from leaseway_notify.errors import NotifyError, Refused
-from leaseway_notify.notify_toml import load_settings
+from leaseway_notify.notify_toml import DEFAULT_FILE, VARIABLES, load_settings
 from leaseway_notify.settings import Settings
 from leaseway_notify.signals import until_signal
 from leaseway_notify.toml import SettingsRefused
@@ -45,7 +45,7 @@ def main() -> None:
     """
 
 
-@main.command()
+@main.command(short_help="Run the service: events, inboxes, links of mails, pages.")
 @_config_option
 @click.option("--listen", metavar="HOST:PORT", help="Listen here, instead of where the file says.")
 def serve(file: Path | None, listen: str | None) -> None:
@@ -135,14 +135,14 @@ def queue() -> None:
     click.echo(configuration(), nl=False)
 
 
-@main.command()
+@main.command(short_help="Say who a recipient is.")
 @click.argument("recipient")
-@click.option("--address", default="", help="For mails; without one there are none.")
-@click.option("--name", default="", help="What mails call them.")
-@click.option("--zone", default="UTC", show_default=True, help="Their time zone, such as Europe/Berlin.")
+@click.option("--address", help="For mails; without one there are none.")
+@click.option("--name", help="What mails call them.")
+@click.option("--zone", help="Their time zone, such as Europe/Berlin; UTC until it is said.")
 @_config_option
-def profile(recipient: str, address: str, name: str, zone: str, file: Path | None) -> None:
-    """Say who a recipient is, before anything can be sent to them. Their preferences and browsers stay as they are.
+def profile(recipient: str, address: str | None, name: str | None, zone: str | None, file: Path | None) -> None:
+    """Say who a recipient is, before anything can be sent to them. What is not said stays as it is.
 
     \b
     Example:
@@ -151,9 +151,8 @@ def profile(recipient: str, address: str, name: str, zone: str, file: Path | Non
     with _faults_told():
         settings = _settings(file)
         from leaseway_notify.commands import save_contact
-        from leaseway_notify.profile import Profile
 
-        asyncio.run(save_contact(settings, Profile(recipient, address, name, zone)))
+        asyncio.run(save_contact(settings, recipient, address, name, zone))
 
 
 @main.group()
@@ -199,7 +198,7 @@ def token(recipient: str, minutes: int, file: Path | None) -> None:
     click.echo(recipient_token(settings.service.secret or "", recipient, minutes * 60))
 
 
-@main.command()
+@main.command(short_help="Show what needs a person, and begin it anew.")
 @_config_option
 @click.option("--retry", "retried", multiple=True, metavar="ID", help="Begin this delivery anew; may be repeated.")
 @click.option("--retry-all", type=click.Choice(ATTENTION), help="Begin all of these anew.")
@@ -219,7 +218,15 @@ def attention(file: Path | None, retried: tuple[str, ...], retry_all: str | None
         from leaseway_notify.commands import look, reopen
 
         if retried or retry_all:
-            missing = asyncio.run(reopen(settings, retried, retry_all or "", lambda one: click.echo(one.id)))
+            begun: list[str] = []
+
+            def told(one: Delivery) -> None:
+                begun.append(one.id)
+                click.echo(one.id)
+
+            missing = asyncio.run(reopen(settings, retried, retry_all or "", told))
+            if retry_all and not begun:
+                click.echo(f"Nothing is {retry_all}.", err=True)
             if missing:
                 _fail(f"neither failed nor dead: {', '.join(missing)}", ENDED_BADLY)
             return
@@ -239,9 +246,9 @@ def attention(file: Path | None, retried: tuple[str, ...], retry_all: str | None
             )
 
 
-@main.command()
+@main.command(short_help="Show it all on this machine, and leave nothing behind.")
 @click.option("--once", is_flag=True, help="End after the show: with status 0, or 1 where something went otherwise.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=8790, show_default=True, help="Of the demo's page.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Of the demo's page; else one that is free.")
 def demo(once: bool, port: int) -> None:
     """Show it all on this machine: events, a bell, mails, pushes, a provider that fails, and what becomes of it.
 
@@ -255,24 +262,28 @@ def demo(once: bool, port: int) -> None:
         from leaseway_notify.demo.processes import DemoFailed
         from leaseway_notify.demo.show import run
 
-    try:
-        raise SystemExit(asyncio.run(run(once=once, port=port, say=click.echo)))
-    except DemoFailed as failed:
-        _fail(f"the demo failed: {failed}", ENDED_BADLY)
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
+        try:
+            raise SystemExit(asyncio.run(run(once=once, port=port, say=click.echo)))
+        except DemoFailed as failed:
+            _fail(f"the demo failed: {failed}", ENDED_BADLY)
+        except KeyboardInterrupt:
+            raise SystemExit(INTERRUPTED) from None
 
 
 # ── What they have in common ──
 
 
 def _settings(file: Path | None, *, listen: str | None = None) -> Settings:
+    """Without a file and without a variable this is most likely the wrong folder: nothing is made in it."""
+    if file is None and not DEFAULT_FILE.exists() and not any(map(os.environ.get, VARIABLES)):
+        raise SettingsRefused([f"there is no {DEFAULT_FILE} in this folder; --config says where it is"])
     return load_settings(file, os.environ, listen)
 
 
 def _run(work: Callable[[asyncio.Event], Coroutine[Any, Any, int | None]]) -> NoReturn:
     """Works until the first SIGINT or SIGTERM, and then to an end in order; the second one ends at once."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # It tells of each socket, as uvicorn.error.
     raise SystemExit(until_signal(work))
 
 
@@ -287,6 +298,8 @@ def _faults_told() -> Iterator[None]:
         _fail(str(refused), WRONG_USAGE)
     except Refused as refused:
         _fail(str(refused), ENDED_BADLY)
+    except AccessRefused as refused:
+        _fail(f"{refused}; the queue is queue.url of the settings, the token queue.token", CANNOT_REACH)
     except (NotifyError, LeasewayError, OSError) as error:
         _fail(str(error), CANNOT_REACH)
     except ValueError as error:  # Keys, and a lease that is too short.

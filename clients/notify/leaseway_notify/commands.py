@@ -34,10 +34,20 @@ async def run_service(settings: Settings, stop: asyncio.Event) -> int:
     return 0 if stop.is_set() else 1
 
 
-async def save_contact(settings: Settings, profile: Profile) -> None:
-    """Writes who a recipient is."""
+async def save_contact(
+    settings: Settings, recipient: str, address: str | None, name: str | None, zone: str | None
+) -> None:
+    """Writes who a recipient is; what is None stays as it was. Raises `Refused`."""
     async with await open_store(settings.store) as store:
-        await store.save_contact(profile)
+        known = await store.profile(recipient) or Profile(recipient)
+        await store.save_contact(
+            Profile(
+                recipient,
+                known.address if address is None else address,
+                known.name if name is None else name,
+                known.zone if zone is None else zone,
+            )
+        )
 
 
 async def send_event(settings: Settings, said: object) -> tuple[Plan, bool]:

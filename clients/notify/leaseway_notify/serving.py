@@ -134,7 +134,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from None
     return listener
 
 

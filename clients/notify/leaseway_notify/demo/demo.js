@@ -10,7 +10,7 @@ function make(name, ...children) {
 }
 
 function fill(id, values, row) {
-  part(id).replaceChildren(...(values.length ? values.map((value) => make("li", ...row(value))) : [make("li", "–")]));
+  part(id).replaceChildren(...(values.length ? values.map((value) => make("li", ...row(value))) : [make("li", "Nothing.")]));
 }
 
 async function show() {
@@ -23,7 +23,9 @@ async function show() {
     retry.addEventListener("click", () => void post(`retry/${one.id}`));
     return [`${one.status}: ${one.channel}, ${one.title}. ${one.error} `, retry];
   });
-  fill("deliveries", state.deliveries, (one) => [`${one.channel}: ${one.status} ${one.reason} – ${one.title}`]);
+  fill("deliveries", state.deliveries, (one) => [
+    `${one.title}: ${one.channel} ${one.status}${one.reason ? ` (${one.reason})` : ""}`,
+  ]);
 }
 
 for (const button of document.querySelectorAll("[data-event]")) {

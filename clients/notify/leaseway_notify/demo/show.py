@@ -135,7 +135,7 @@ class _Show:
             one["id"] for one in (await application.notify("system"))["deliveries"] if one["channel"] == "email"
         ]
         await self._status(email, "retrying")
-        self._say(f"The mail is tried again: {application.mailbox.refused} times by now")
+        self._say("The mail is tried again.")
         dead = await self._status(email, "dead")
         self._say(f"Its tries are spent: dead, {dead['error']}")
         attention = await application.ask("GET", "/attention")
