@@ -4,17 +4,22 @@ import asyncio
 import re
 import tomllib
 from contextlib import AsyncExitStack
+from email.message import EmailMessage
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import orjson
 from websockets.asyncio.client import connect
 
 from docs.snippets import Snippet, python, shell, snippets, started
+from leaseway_notify.delivery import Reason
 from leaseway_notify.notify_toml import VARIABLES, settings_of
 from leaseway_notify.policy import BUILT_IN
+from leaseway_notify.profile import Preferences, Profile
 from leaseway_notify.service.app import create_app
 from leaseway_notify.settings import Settings
+from leaseway_notify.stores.sqlite import open_sqlite
+from support.execution_scene import execution_scene
 from support.http_client import http_client
 from support.ports import free_port
 
@@ -35,6 +40,7 @@ async def test_ten_minutes_from_an_event_to_a_bell(tmp_path: Path) -> None:
 
     async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
         await shell(block("configure").text, tmp_path)
+        await shell(block("origins").text, tmp_path)
         for line in block("start").lines:
             words = line.removesuffix(" &").split()
             process = await stack.enter_async_context(
@@ -49,6 +55,8 @@ async def test_ten_minutes_from_an_event_to_a_bell(tmp_path: Path) -> None:
         async with connect(f"{address.replace('http', 'ws')}inbox/live", proxy=None) as bell:
             await bell.send(orjson.dumps({"token": token, "after": 0}).decode())
             assert await rung(bell) == "Bob mentioned you"
+            await shell(block("again").text, tmp_path)
+            assert await rung(bell) == "Bob mentioned you again"
             async with python(block("notifier"), tmp_path) as process:
                 output, errors = await process.communicate()
             assert (errors, b"('in_app', 'pending', '')" in output) == (b"", True)
@@ -58,9 +66,14 @@ async def test_ten_minutes_from_an_event_to_a_bell(tmp_path: Path) -> None:
         made = orjson.loads(output.replace(b"'", b'"'))["token"]
         async with http_client(address) as client:
             inbox = await client.get("/inbox", headers={"Authorization": f"Bearer {made}"})
-            assert len(inbox.json()["entries"]) == 2
+            assert len(inbox.json()["entries"]) == 3
             for script in re.findall(r'src="([^"]+)"', block("page").text):
-                assert (await client.get(script)).status_code == 200
+                answer = await client.get(script, headers={"Origin": "http://127.0.0.1:8000"})
+                assert answer.status_code == 200
+                assert answer.headers["Access-Control-Allow-Origin"] == "http://127.0.0.1:8000"
+        await shell(block("address").text, tmp_path)
+        async with await open_sqlite(tmp_path / "notify.db") as store:
+            assert await store.profile("ada") == Profile("ada", "ada@example.com", "Ada", "Europe/Berlin")
 
 
 async def rung(bell: object) -> str:
@@ -76,7 +89,25 @@ def test_its_settings_are_all_there_are_with_their_defaults() -> None:
     assert settings_of(said) == Settings()
 
 
-def test_it_names_each_variable_each_type_and_each_path() -> None:
+async def test_its_template_makes_a_mail(tmp_path: Path) -> None:
+    (tmp_path / "system.html.j2").write_text(BLOCKS["template"].text)
+    async with execution_scene(tmp_path, email={"templates": str(tmp_path)}) as scene:
+        delivery = await scene.plan(type="system", title="The report", payload={"url": "https://app.example/1"})
+        await scene.attempt(delivery)
+        assert await scene.told(delivery) == ("sent", "")
+        html = scene.mails[0].get_body(("html",))
+    assert isinstance(html, EmailMessage)
+    assert '<a href="https://app.example/1">The report</a>' in html.get_content()
+
+
+def test_its_preferences_are_some() -> None:
+    said = orjson.loads(BLOCKS["preferences"].text)
+    assert Preferences.of(said).as_json() == said
+
+
+def test_it_names_each_variable_each_reason_each_type_and_each_path() -> None:
+    for reason in filter(None, get_args(Reason)):
+        assert f"`{reason}`" in PAGE, reason
     for variable in VARIABLES:
         assert f"`{variable}`" in PAGE
     for name in BUILT_IN:
@@ -84,4 +115,4 @@ def test_it_names_each_variable_each_type_and_each_path() -> None:
     listed = PAGE.partition("## What the service answers")[2].partition("\n## ")[0]
     for route in create_app.__globals__["_PROGRAMS"] + create_app.__globals__["_RECIPIENTS"]:
         path = re.sub(r"\{(recipient|delivery)\}", "ID", route.path).removesuffix("{verb}").rstrip("/")
-        assert path in listed or path in ("/_health", "/announce"), path
+        assert path in listed or path == "/announce", path
