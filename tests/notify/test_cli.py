@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import stat
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -247,6 +248,29 @@ async def test_the_service_does_not_start_without_its_secrets(scene: Scene) -> N
         assert ended.exit_code == 2
         assert "service.token: is needed" in ended.stderr
         assert "LEASEWAY_NOTIFY_SERVICE_SECRET" in ended.stderr
+
+
+async def test_without_the_packages_of_the_pipeline_each_command_says_what_to_install(scene: Scene) -> None:
+    commands = [["serve"], ["worker"], ["send", EVENT], ["profile", "ada"], ["token", "ada"], ["attention"]]
+    commands += [["vapid", "new", "vapid.pem"], ["demo"]]
+    script = f"""
+import sys
+for name in ("aiohttp", "aiosmtplib", "cryptography", "http_ece", "jinja2", "starlette", "uvicorn"):
+    sys.modules[name] = None
+from click.testing import CliRunner
+from leaseway_notify.cli import main
+for words in {[*commands, ["queue"]]!r}:
+    ended = CliRunner().invoke(main, words)
+    print(words[0], ended.exit_code, ended.stderr.strip())
+"""
+    async with started(sys.executable, "-c", script, folder=scene.folder) as process:
+        output, errors = await process.communicate()
+    assert errors == b""
+    *refused, queue = output.decode().splitlines()
+    assert queue.split() == ["queue", "0"]
+    for line, words in zip(refused, commands, strict=True):
+        assert line.startswith(f"{words[0]} 2 Error: the module "), line
+        assert line.endswith("is not installed: pip install 'leaseway[notify]'"), line
 
 
 @pytest.mark.parametrize("words", [["serve", "--listen", "127.0.0.1:PORT"], ["demo", "--port", "PORT"]])

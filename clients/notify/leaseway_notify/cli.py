@@ -169,13 +169,14 @@ def vapid_new(path: Path) -> None:
     Example:
       leaseway-notify vapid new vapid.pem
     """
-    from leaseway_notify.vapid import BadKey, VapidKey, new_key
+    with _faults_told():
+        from leaseway_notify.vapid import BadKey, VapidKey, new_key
 
-    try:
-        new_key(path)
-    except BadKey as bad:
-        _fail(str(bad), ENDED_BADLY)
-    click.echo(VapidKey.read(path, "mailto:nobody@example.com").public)
+        try:
+            new_key(path)
+        except BadKey as bad:
+            _fail(str(bad), ENDED_BADLY)
+        click.echo(VapidKey.read(path, "mailto:nobody@example.com").public)
 
 
 @main.command()
@@ -189,13 +190,13 @@ def token(recipient: str, minutes: int, file: Path | None) -> None:
     Example:
       leaseway-notify token ada
     """
-    from leaseway_notify.recipient_token import recipient_token
-    from leaseway_notify.serving import check_served
-
     with _faults_told():
         settings = _settings(file)
+        from leaseway_notify.recipient_token import recipient_token
+        from leaseway_notify.serving import check_served
+
         check_served(settings)
-    click.echo(recipient_token(settings.service.secret or "", recipient, minutes * 60))
+        click.echo(recipient_token(settings.service.secret or "", recipient, minutes * 60))
 
 
 @main.command(short_help="Show what needs a person, and begin it anew.")
