@@ -199,4 +199,5 @@ def _say(wish: Wish, moved: Moved, seconds: float, *, as_json: bool) -> None:
     for name in moved.already:
         click.echo(f"{name}: all of it was moved there before.")
     if moved.contents:
-        click.echo(f"{moved.tokens:,} tokens moved. It took {seconds:.1f} s. Let the server use {wish.target} now.")
+        tokens = f"{moved.tokens:,} token{'' if moved.tokens == 1 else 's'}"
+        click.echo(f"{tokens} moved. It took {seconds:.1f} s. Let the server use {wish.target} now.")
