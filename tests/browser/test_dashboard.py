@@ -62,9 +62,9 @@ async def test_all_queues_are_shown_live_at_two_pushes_a_second_in_all(browser: 
             await expect(card).to_contain_text("1 pending")
             assert await job.cancel()
             await expect(card).to_contain_text("1 cancelled")
-        assert {(path, hello["paceMs"]) for path, hello in page.hellos} == {
-            ("/live/monitor", 1000),
-            ("/other/monitor", 1000),
+        assert {(path, hello["paceMs"], hello["paceOffsetMs"]) for path, hello in page.hellos} == {
+            ("/live/monitor", 1000, 0),
+            ("/other/monitor", 1000, 500),
         }
         page.hellos.clear()
         await card.get_by_role("link").click()
