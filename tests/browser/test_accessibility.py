@@ -185,6 +185,32 @@ async def test_nothing_is_found_on(screen: Screen, page: Dashboard, held: str) -
     assert await faults_in_all_looks(page.tab.page) == []
 
 
+async def test_what_becomes_of_an_open_item_is_said_where_it_is_heard(page: Dashboard, server: TestServer) -> None:
+    """While a dialog is open, all outside of it is kept from who listens."""
+    async with Client(f"{server.ws_url}/formed") as queue:
+        job = await queue.post({"name": "said"}, delay=3600)
+        await page.open(f"formed/{job.id}")
+        await expect(page.badge).to_have_text("scheduled")
+        assert await job.cancel()
+    await expect(page.badge).to_have_text("cancelled")
+    devtools = await page.tab.page.context.new_cdp_session(page.tab.page)
+    tree = (await devtools.send("Accessibility.getFullAXTree"))["nodes"]
+    assert f"{job.id}: cancelled" in {node["name"]["value"] for node in tree if not node["ignored"] and "name" in node}
+
+
+async def test_who_goes_elsewhere_is_at_its_heading(page: Dashboard, held: str) -> None:
+    shown = page.tab.page
+    await overview(page, held)
+    heading = shown.get_by_role("heading", level=1)
+    await expect(heading).not_to_be_focused()
+    await shown.get_by_role("main").get_by_role("link", name="formed").press("Enter")
+    await expect(heading).to_have_accessible_name("formed")
+    await expect(heading).to_be_focused()
+    await page.button("Sign in").click()
+    await expect(shown).to_have_title("Sign in · Leaseway")
+    await expect(shown.get_by_label("Token")).to_be_focused()
+
+
 async def test_what_is_wrong_is_found(page: Dashboard, held: str) -> None:
     await queue(page, held)
     await page.tab.page.evaluate(

@@ -26,6 +26,7 @@ QUEUES = (
     "live",
     "full",
     "looked",
+    "room",
     "many",
     "turned",
     "evil",
@@ -62,9 +63,9 @@ async def test_all_queues_are_shown_live_at_two_pushes_a_second_in_all(browser: 
             await expect(card).to_contain_text("1 pending")
             assert await job.cancel()
             await expect(card).to_contain_text("1 cancelled")
-        assert {(path, hello["paceMs"]) for path, hello in page.hellos} == {
-            ("/live/monitor", 1000),
-            ("/other/monitor", 1000),
+        assert {(path, hello["paceMs"], hello["paceOffsetMs"]) for path, hello in page.hellos} == {
+            ("/live/monitor", 1000, 0),
+            ("/other/monitor", 1000, 500),
         }
         page.hellos.clear()
         await card.get_by_role("link").click()
@@ -73,6 +74,21 @@ async def test_all_queues_are_shown_live_at_two_pushes_a_second_in_all(browser: 
         assert [(path, hello["paceMs"]) for path, hello in page.hellos] == [("/live/monitor", 500)]
         await page.tab.page.context.close()
         assert page.complaints == []
+
+
+async def test_a_card_has_room_for_figures_of_every_kind(page: Dashboard, server: TestServer) -> None:
+    async with httpx.AsyncClient(base_url=f"{server.base_url}/room") as http:
+        ids = [(await http.post("/items", json={"item": number})).json()["id"] for number in range(4)]
+        await http.post("/claim", json={})
+        await http.post("/result", json={"id": ids[1], "value": 1})
+        await http.post(f"/items/{ids[2]}/cancel")
+    await page.tab.page.set_viewport_size({"width": 390, "height": 800})
+    await page.go()
+    card = page.tab.page.locator(".cards li").filter(has_text="room")
+    await expect(card.locator(".badge")).to_have_text(["1 pending", "1 processing", "1 finished", "1 cancelled"])
+    edge = await card.evaluate("card => card.getBoundingClientRect().right")
+    ends = await card.locator(".badge").evaluate_all("all => all.map((badge) => badge.getBoundingClientRect().right)")
+    assert max(ends) < edge
 
 
 async def test_who_looks_fetches_nothing_and_lists_no_results(page: Dashboard, server: TestServer) -> None:
@@ -128,10 +144,9 @@ async def test_an_item_is_shown_in_full_from_its_post_to_its_end(page: Dashboard
         await expect(page.badge).to_have_text("finished")
     await expect(page.part("result").locator(".colour")).to_have_text("#ff0000")
     await expect(page.part("times").locator("li")).to_contain_text(["posted", "last begun", "finished"])
-    await expect(page.tab.page.locator("#news")).to_contain_text("finished")
     await expect(page.rows.locator(".badge")).to_have_text(["finished"])
-    chart = page.tab.page.locator(".chart svg")
-    await expect(chart).to_have_attribute("aria-label", "1 posted, 1 finished, 0 failed or dead.")
+    chart = page.tab.page.get_by_role("region", name="The last hour")
+    await expect(chart).to_contain_text("1 posted, 1 finished, 0 failed or dead.")
     await page.tab.page.reload()
     await expect(page.badge).to_have_text("finished")
 

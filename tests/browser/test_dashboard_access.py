@@ -118,7 +118,8 @@ async def test_who_may_post_and_not_look_has_the_form(page: Dashboard, server: T
     await page.sign_in(server.tokens["alice"])
     await expect(page.connection).to_contain_text("one cannot watch this queue")
     await page.post_json("1")
-    await expect(page.tab.page.locator("#news")).to_have_text("It is posted.")
+    await expect(page.posting.get_by_role("status")).to_have_text(re.compile("^Posted: [0-9a-f]{16}[.]$"))
+    await expect(page.posting.get_by_role("status")).to_be_visible()
     assert sum(server.engine("inbox").tally.counts.values()) == 1
 
 

@@ -198,6 +198,23 @@ async def test_settings_are_changed_without_a_script(stage: Stage, tab: Tab) -> 
     assert said["quietHours"] == {"start": "22:00", "end": "07:00"}
 
 
+async def test_each_page_has_an_icon_that_its_policy_lets_it_have(stage: Stage, tab: Tab) -> None:
+    page = await show(tab, stage, await stage.person("rob"))
+    link = f"{stage.service.url}/u/{stage.service.link('chat', 'rob')}"
+
+    async def look() -> None:
+        icon = page.locator("link[rel=icon]")
+        await icon.evaluate("({ href }) => Object.assign(new Image(), { src: href }).decode()")
+
+    await look()
+    for place in (f"{link}-wrong", link):
+        await page.goto(place)
+        await look()
+    for button in ("No more of these", "It was a mistake"):
+        await page.get_by_role("button", name=button).click()
+        await look()
+
+
 async def test_one_unsubscribes_and_takes_it_back(stage: Stage, tab: Tab) -> None:
     await stage.person("quin")
     await tab.page.goto(f"{stage.service.url}/u/{stage.service.link('chat', 'quin')}")

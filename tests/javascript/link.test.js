@@ -77,7 +77,7 @@ test("a queue dials when it is first needed, and says hello before all else", as
 });
 
 test("how one wants to be told is said on every socket: after a reconnect, and on that of mine too", async () => {
-  const made = queue({ paceMs: 500, stamp: false });
+  const made = queue({ paceMs: 1000, paceOffsetMs: 500, stamp: false });
   void made.connected();
   await peer.accept();
   await peer.drop();
@@ -86,12 +86,16 @@ test("how one wants to be told is said on every socket: after a reconnect, and o
   void made.watch("mine").next();
   await peer.accept();
   assert.deepEqual(
-    peer.sockets.map(({ sent: [{ hello }] }) => [hello.paceMs, hello.stamp]),
-    Array(3).fill([500, false]),
+    peer.sockets.map(({ sent: [{ hello }] }) => [hello.paceMs, hello.paceOffsetMs, hello.stamp]),
+    Array(3).fill([1000, 500, false]),
   );
   for (const paceMs of [0, -1, 0.5, 60_001, NaN, null, "500"]) {
     assert.throws(() => queue({ paceMs }), { name: "TypeError", message: /^paceMs is a whole number/ });
   }
+  for (const paceOffsetMs of [-1, 0.5, 500, NaN, null, "0"]) {
+    assert.throws(() => queue({ paceMs: 500, paceOffsetMs }), { name: "TypeError", message: /^paceOffsetMs is a whole number/ });
+  }
+  assert.throws(() => queue({ paceOffsetMs: 0 }), { name: "TypeError", message: /^paceOffsetMs is a whole number/ });
   assert.throws(() => queue({ stamp: 0 }), { name: "TypeError", message: "stamp is true or false" });
 });
 

@@ -1,4 +1,4 @@
-"""The JavaScript client in Node against the real server: work, restart, tokens that end."""
+"""The JavaScript client in Node, Deno and Bun against the real server: work, restart, tokens that end."""
 
 from pathlib import Path
 from typing import Final
@@ -21,21 +21,32 @@ access = { post = "users", fetch = "users", work = "users", admin = ["alice"] }
 """
 
 
-async def test_a_producer_and_a_worker(tmp_path: Path) -> None:
+in_each = pytest.mark.parametrize("runtime", ["node", "deno", "bun"])
+
+
+@in_each
+async def test_a_producer_and_a_worker(runtime: str, tmp_path: Path) -> None:
     async with (
         running_server(tmp_path, OWN, users={"alice": []}) as server,
-        script("produce.js", f"{server.base_url}/own", server.tokens["alice"]),
+        script("produce.js", f"{server.base_url}/own", server.tokens["alice"], runtime=runtime),
     ):
         pass  # It ends well, or `script` tells why not.
 
 
-async def test_a_server_that_is_killed_costs_nothing(tmp_path: Path) -> None:
+@in_each
+async def test_a_server_that_is_killed_costs_nothing(runtime: str, tmp_path: Path) -> None:
     async with (
         server_process(tmp_path, open_queue()) as server,
-        script("restart.js", f"{server.ws_url}/demo") as running,
+        script("restart.js", f"{server.ws_url}/demo", runtime=runtime) as running,
     ):
         await running.says("working")
         await server.restart()
+
+
+@pytest.mark.parametrize("runtime", ["deno", "bun"])
+async def test_a_handler_in_a_web_worker(runtime: str) -> None:
+    async with script("hosted.js", runtime=runtime):
+        pass
 
 
 @pytest.mark.parametrize("end", ["revoked", "over"])

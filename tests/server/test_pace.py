@@ -2,23 +2,26 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from leaseway_server.core.commands import Read
+from leaseway_server.runtime.tally import MINUTE_MS
 from leaseway_server.web.monitor_socket import MonitorSocket
 from support.clock import ManualClock
 from support.http_client import http_client
 from support.raw import RawSocket, raw_socket
-from support.server import TestServer, running_server
+from support.server import TestServer, open_queue, running_server
 from support.wire import check_server
 
 PACE: Final = 500
 ITEMS: Final = 20
 BURSTS: Final = 25
 """So many times each item changes within one pace."""
+QUEUES: Final = 30
 
 
 class Scene:
@@ -140,6 +143,40 @@ async def test_what_waits_is_told_before_a_planned_stop(tmp_path: Path) -> None:
         views = parts(await monitor.hear())
         assert [view["status"] for view in views] == ["finished"] * ITEMS
         assert await monitor.closed() == 1012
+
+
+@pytest.mark.protocol("3.50")
+async def test_who_watches_thirty_queues_in_turn_is_pushed_to_twice_in_every_second(tmp_path: Path) -> None:
+    """At the full minute the figures of all are others, since it is another minute that they tell of."""
+    names = [f"q{number}" for number in range(QUEUES)]
+    clock = ManualClock()
+    pushes = list[int]()
+    async with (
+        running_server(tmp_path, "".join(map(open_queue, names)), clock=clock) as server,
+        AsyncExitStack() as stack,
+    ):
+        monitors = [await stack.enter_async_context(raw_socket(f"{server.ws_url}/{name}/monitor")) for name in names]
+
+        async def look() -> None:
+            """Counts what came by itself: the answer to a greeting comes after it."""
+            for turn, monitor in enumerate(monitors):
+                monitor.say({"hello": {"paceMs": PACE * QUEUES, "paceOffsetMs": PACE * turn}})
+                while (message := await monitor.hear())["type"] != "hello":
+                    assert message["type"] == "stats"
+                    pushes.append(clock.now())
+
+        await look()
+        for monitor in monitors:
+            assert (await monitor.ask({"stats": True}))["type"] == "stats"
+        clock.advance(MINUTE_MS - clock.now() % MINUTE_MS - 1)
+        await look()
+        assert pushes == []
+        clock.advance(1)
+        for _ in range(QUEUES + 2):
+            await look()
+            clock.advance(PACE)
+    assert len(pushes) == QUEUES
+    assert all(later - earlier >= PACE for earlier, later in pairwise(pushes))
 
 
 async def test_a_paced_monitor_that_leaves_with_something_unsaid_leaves_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""A real Node for tests of the JavaScript client: the machine's own where it is new enough, else the wheel's.
+"""Where tests run the JavaScript client: in Node, the machine's own where it is new enough, else the wheel's; and in
+Deno and Bun, the machine's own or what `make runtimes` fetched.
 
 Where there is none the test is skipped; with CI=true, where nothing may be skipped, it fails.
 """
@@ -23,6 +24,7 @@ CLIENT: Final = ROOT / "clients/javascript"
 SCRIPTS: Final = ROOT / "tests/javascript"
 NEWEST_OLD: Final = 21
 """Node has a WebSocket of its own from the version after this on."""
+RUNTIMES: Final = SCRIPTS / "runtimes/node_modules"
 PATIENCE: Final = 30.0
 """Seconds until a script must have said what is waited for, or have ended."""
 
@@ -40,6 +42,23 @@ def missing(what: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(what)
     pytest.skip(what)
+
+
+def command_of(runtime: str) -> list[str]:
+    """What runs a script there, with no more rights than the client needs. Skips the test as `find_node` does."""
+    match runtime:
+        case "deno":
+            return [_find("deno", "@deno/*/deno"), "run", "--no-config", "--allow-net", "--allow-read"]
+        case "bun":
+            return [_find("bun", "@oven/*/bin/bun"), "run"]
+    return [find_node()]
+
+
+def _find(runtime: str, fetched: str) -> str:
+    found = shutil.which(runtime) or next(map(str, RUNTIMES.glob(fetched)), "")
+    if not found:
+        missing(f"there is no {runtime} here (`make runtimes` fetches one with npm)")
+    return found
 
 
 @cache
@@ -101,11 +120,11 @@ class Script:
 
 
 @asynccontextmanager
-async def script(name: str, *arguments: str) -> AsyncIterator[Script]:
+async def script(name: str, *arguments: str, runtime: str = "node") -> AsyncIterator[Script]:
     """A script of `tests/javascript`, with these arguments; it must end by itself and well."""
-    process = await asyncio.create_subprocess_exec(
-        find_node(), str(SCRIPTS / name), *arguments, stdin=PIPE, stdout=PIPE, stderr=STDOUT
-    )
+    command = [*command_of(runtime), str(SCRIPTS / name), *arguments]
+    quiet = {**os.environ, "DENO_NO_UPDATE_CHECK": "1"}
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=STDOUT, env=quiet)
     running = Script(process)
     try:
         yield running

@@ -394,6 +394,8 @@ def test_hello_says_what_a_client_must_know(open_talk: Callable[[], Talk]) -> No
         ({"labels": None}, "/labels"),
         ({"labels": "zone"}, "/labels"),
         *(({"paceMs": pace}, "/paceMs") for pace in (0, -1, 60_001, 500.0, True, None, "500")),
+        *(({"paceMs": 500, "paceOffsetMs": offset}, "/paceOffsetMs") for offset in (-1, 500, 0.0, True, None, "0")),
+        ({"paceOffsetMs": 0}, "/paceOffsetMs"),
         ({"stamp": None}, "/stamp"),
         ({"stamp": "false"}, "/stamp"),
     ],
@@ -424,8 +426,8 @@ def test_what_a_hello_said_is_kept_until_the_next_one(open_talk: Callable[[], Ta
     talk = open_talk()
     talk.says({"hello": {"worker": "box", "client": "c/1", "labels": {"ü": [1]}, "cancel": True, "batch": True}})
     assert talk.session.greeting == Greeting("box", "c/1", '{"ü":[1]}', cancel=True, batch=True)
-    talk.says({"hello": {"paceMs": 60_000, "stamp": False}})
-    assert talk.session.greeting == Greeting(pace_ms=60_000, stamp=False)
+    talk.says({"hello": {"paceMs": 60_000, "paceOffsetMs": 59_999, "stamp": False}})
+    assert talk.session.greeting == Greeting(pace_ms=60_000, pace_offset_ms=59_999, stamp=False)
     talk.says({"hello": {}})
     assert talk.session.greeting == Greeting()
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from leaseway_server.core.commands import Followed, Found, Posted
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import Item
+from support.clock import START
 from support.model import NOW, ended, held, pending
 from support.monitor import Monitor, told
 
@@ -199,6 +200,79 @@ def test_however_it_changes_pushes_are_a_pace_apart_none_is_older_and_the_last_c
     look()
     assert newest == revs
     assert all(later - earlier >= PACE for earlier, later in pairwise(pushes))
+
+
+# ── Several sockets in turn ──
+
+
+@pytest.mark.protocol("3.50")
+def test_with_an_offset_the_first_change_too_waits_for_its_moment() -> None:
+    monitor = paced(pending(), paceOffsetMs=200)
+    monitor.clock.advance(1)
+    monitor.changes(held())
+    assert hears(monitor) == []
+    assert monitor.monitor.push_at == START + 200
+    monitor.changes(held(rev=3))
+    monitor.clock.advance(198)
+    assert hears(monitor) == []
+    monitor.clock.advance(1)
+    assert told(hears(monitor)) == [(ID, 3)]
+    monitor.changes(held(rev=4))
+    assert hears(monitor) == [], "there was a push at this moment"
+    assert monitor.monitor.push_at == START + 200 + PACE
+
+
+@pytest.mark.protocol("3.50")
+def test_an_answer_waits_for_no_offset_and_a_planned_stop_for_none_either() -> None:
+    monitor = paced(pending(), paceOffsetMs=200)
+    monitor.changes(held())
+    monitor.subscribes(pending(id=OTHER))
+    assert told(hears(monitor)) == [(OTHER, 1)]
+    monitor.monitor.hurry()
+    assert told(hears(monitor)) == [(ID, 2)]
+
+
+@pytest.mark.protocol("3.50")
+@pytest.mark.parametrize("offset", [-1, PACE, 200.0, True, None, "200"])
+def test_an_offset_that_is_none_is_refused_and_the_pace_before_counts_on(offset: Json) -> None:
+    monitor = paced(pending())
+    monitor.changes(held())
+    hears(monitor)
+    monitor.changes(held(rev=3))
+    assert monitor.refused({"hello": {"paceMs": PACE, "paceOffsetMs": offset}})[:2] == ("bad-message", "/paceOffsetMs")
+    assert monitor.refused({"hello": {"paceOffsetMs": 200}})[:2] == ("bad-message", "/paceOffsetMs")
+    assert hears(monitor) == []
+    monitor.clock.advance(PACE)
+    assert told(hears(monitor)) == [(ID, 3)]
+
+
+@pytest.mark.protocol("3.50")
+@given(steps=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 700)), min_size=1, max_size=60))
+def test_however_they_change_no_two_sockets_are_pushed_to_at_one_moment(steps: list[tuple[int, int]]) -> None:
+    both = [paced(pending(), paceMs=2 * PACE, paceOffsetMs=PACE * number) for number in range(2)]
+    revs, newest, pushes = [1, 1], [1, 1], list[int]()
+
+    def look(number: int) -> None:
+        for _, rev in told(hears(both[number])):
+            newest[number] = rev
+            pushes.append(both[number].clock.now())
+
+    def pass_by(ms: int) -> None:
+        for number, monitor in enumerate(both):
+            end = monitor.clock.now() + ms
+            look(number)
+            while 0 < (due := monitor.monitor.push_at) <= end:
+                monitor.clock.advance(due - monitor.clock.now())
+                look(number)
+            monitor.clock.advance(end - monitor.clock.now())
+
+    for which, ms in steps:
+        revs[which] += 1
+        both[which].changes(held(rev=revs[which]))
+        pass_by(ms)
+    pass_by(2 * PACE)
+    assert newest == revs
+    assert all(later - earlier >= PACE for earlier, later in pairwise(sorted(pushes)))
 
 
 # ── Who looks on ──

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from leaseway_server.core.errors import BadMessage
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.members import an_object, flag, integer, name_of
 from leaseway_server.core.queue import check_in
@@ -18,7 +19,8 @@ class Greeting:
     """Who speaks on a socket, and what it asks for; the default is a client that never said `hello`.
 
     `worker` and `client` are "" where they were not named, `labels` is JSON, an object. `pace_ms` is the time between
-    two pushes, 0 where they come as they happen; without `stamp` no end that is told counts as fetched.
+    two pushes, 0 where they come as they happen; with `pace_offset_ms` they come so long after a multiple of it.
+    Without `stamp` no end that is told counts as fetched.
     """
 
     worker: str = ""
@@ -27,19 +29,31 @@ class Greeting:
     cancel: bool = False
     batch: bool = False
     pace_ms: int = 0
+    pace_offset_ms: int | None = None
     stamp: bool = True
+
+    def push_at(self, last: int, since: int) -> int:
+        """When what waits since `since` may be pushed, the last push being at `last`; all ms since the epoch."""
+        if self.pace_offset_ms is None:
+            return last + self.pace_ms
+        earliest = max(since, last + 1)
+        return earliest + (self.pace_offset_ms - earliest) % self.pace_ms
 
 
 def parse_hello(value: Json) -> Greeting:
     """A `hello`. Raises `BadMessage`, `BadJson` and `TooLarge`, with paths into it."""
     hello = an_object(value, "hello")
     labels = an_object(hello.get("labels", {}), "labels", "/labels")
+    pace_ms = integer(hello, "paceMs", least=1, most=LONGEST_PACE) or 0
+    if "paceOffsetMs" in hello and not pace_ms:
+        raise BadMessage("paceOffsetMs goes with paceMs", path="/paceOffsetMs")
     return Greeting(
         worker=name_of(hello, "worker"),
         client=name_of(hello, "client"),
         labels=check_in(dict(labels), None, LABELS_LIMIT, "labels", "/labels"),
         cancel=flag(hello, "cancel", default=False),
         batch=flag(hello, "batch", default=False),
-        pace_ms=integer(hello, "paceMs", least=1, most=LONGEST_PACE) or 0,
+        pace_ms=pace_ms,
+        pace_offset_ms=integer(hello, "paceOffsetMs", most=pace_ms - 1),
         stamp=flag(hello, "stamp", default=True),
     )

@@ -4,6 +4,7 @@ A slow reader costs its subscriptions and no more: what waits to be told is in `
 `first_views.py`.
 """
 
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from leaseway_server.core.access import may_cancel
@@ -73,6 +74,8 @@ class MonitorSession(Conversation):
         self._stats = b""
         self._pushed_at = 0
         """When something went out that answers nothing."""
+        self._waits_since = 0
+        """When it was seen that something of this kind waits; 0 where nothing does."""
 
     def close(self) -> None:
         """The socket is gone: nobody watches here any more."""
@@ -114,12 +117,14 @@ class MonitorSession(Conversation):
         What answers nothing is among them only where the pace allows a push by now, ms since the epoch.
         """
         messages = self._take_messages()
-        if now < self._pushed_at + self.greeting.pace_ms:
+        self._waits_since = self._waits_since or now
+        if now < self.push_at:
             views = self.watching.take_asked()
             messages += [view.encoded for view in views]
         else:
             if self._pushing:
                 self._pushed_at = now
+            self._waits_since = 0
             views = self.watching.take()
             messages += [view.encoded for view in views] + ([self._stats] if self._stats else [])
             self._stats = b""
@@ -129,11 +134,11 @@ class MonitorSession(Conversation):
     @property
     def push_at(self) -> int:
         """When what the pace holds back may go out, ms since the epoch; 0 where it holds nothing."""
-        return self._pushed_at + self.greeting.pace_ms if self._pushing else 0
+        return self.greeting.push_at(self._pushed_at, self._waits_since) if self._pushing else 0
 
     def hurry(self) -> None:
         """What the pace holds back may go out at once: the socket will be closed."""
-        self._pushed_at = 0
+        self.greeting = replace(self.greeting, pace_ms=0, pace_offset_ms=None)
 
     @property
     def _pushing(self) -> bool:

@@ -18,9 +18,11 @@ from starlette.responses import Response
 from leaseway_notify.service.desk import desk_of
 from leaseway_notify.settings import ServiceSettings
 
-_MEDIA: Final = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
+_MEDIA: Final = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 _FILES: Final[dict[str, Traversable]] = {
-    each.name: each for each in files("leaseway_notify.service.pages").iterdir() if each.name.endswith((".js", ".css"))
+    each.name: each
+    for each in files("leaseway_notify.service.pages").iterdir()
+    if each.name.rpartition(".")[2] in _MEDIA
 }
 _INBOX: Final = files("leaseway_notify.service.pages").joinpath("inbox.html")
 _PLAIN: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", "Referrer-Policy": "no-referrer"}
@@ -52,6 +54,7 @@ def policy(service: ServiceSettings) -> str:
             "default-src 'none'",
             "script-src 'self'",
             "style-src 'self'",
+            "img-src 'self'",
             "worker-src 'self'",
             f"connect-src {' '.join(asked)}",
             "base-uri 'none'",

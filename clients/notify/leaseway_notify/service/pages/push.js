@@ -20,7 +20,7 @@ export async function pushState(inbox) {
 export async function pushOn(inbox) {
   if ((await Notification.requestPermission()) !== "granted") return "denied";
   const { publicKey } = await inbox.ask("push");
-  await navigator.serviceWorker.register(WORKER, { type: "module", updateViaCache: "none" });
+  await navigator.serviceWorker.register(WORKER, { updateViaCache: "none" });
   const registration = await navigator.serviceWorker.ready;
   const before = await registration.pushManager.getSubscription();
   if (before && !sameKey(before, publicKey)) await before.unsubscribe(); // The service has another key by now.

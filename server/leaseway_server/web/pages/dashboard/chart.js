@@ -16,7 +16,7 @@ export class Chart {
   /** @type {Minute[]} */
   #minutes = [];
   #known = false;
-  #picture = drawn("svg", { viewBox: `0 0 ${MINUTES * WIDE} ${HIGH}`, role: "img", preserveAspectRatio: "none" });
+  #picture = drawn("svg", { viewBox: `0 0 ${MINUTES * WIDE} ${HIGH}`, "aria-hidden": "true", preserveAspectRatio: "none" });
   #words = element("p", { class: "hint" });
   root = element(
     "section",
@@ -26,7 +26,7 @@ export class Chart {
     this.#words,
     element(
       "p",
-      { class: "hint legend" },
+      { class: "hint legend", "aria-hidden": "true" },
       element("span", { class: "key done" }, "finished"),
       element("span", { class: "key bad" }, "failed or dead"),
       element("span", { class: "key posted" }, "posted"),
@@ -63,9 +63,7 @@ export class Chart {
     fill(this.#picture, this.#minutes.flatMap((minute, at) => bars(minute, at, tall)), this.#line(tall));
     /** @type {(count: (minute: Minute) => number) => string} */
     const sum = (count) => number(this.#minutes.reduce((total, minute) => total + count(minute), 0));
-    const text = `${sum((one) => one.posted)} posted, ${sum((one) => one.finished)} finished, ${sum(bad)} failed or dead.`;
-    this.#words.textContent = text;
-    this.#picture.setAttribute("aria-label", text);
+    this.#words.textContent = `${sum((one) => one.posted)} posted, ${sum((one) => one.finished)} finished, ${sum(bad)} failed or dead.`;
   }
 
   /** @param {Tall} tall */

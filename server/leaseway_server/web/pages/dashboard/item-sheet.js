@@ -8,7 +8,6 @@ import { age } from "./age.js";
 import { attemptTable } from "./attempts.js";
 import { element, fill } from "./element.js";
 import { ItemActions } from "./item-actions.js";
-import { say } from "./news.js";
 import { linkTo } from "./place.js";
 import { serverNow } from "./server-clock.js";
 import { timeline } from "./timeline.js";
@@ -35,6 +34,8 @@ export class ItemSheet {
   #badge = element("span", { class: "badge" });
   #progress = element("progress", { max: "100", "aria-label": "Progress" });
   #fault = element("p", { class: "fault", role: "alert" });
+  /** What a screen reader says at once; while the dialog is open, it hears nothing outside of it. */
+  #news = element("p", { class: "unseen", role: "status" });
   /** @type {Record<string, HTMLElement>} */
   #parts = Object.fromEntries(PARTS.map((name) => [name, element("div", { "data-part": name })]));
 
@@ -94,6 +95,7 @@ export class ItemSheet {
         element("h2", { id: "item" }, element("span", { class: "id" }, this.#id), " ", this.#badge),
         element("button", { class: "quiet", type: "button", autofocus: true, onclick: leave }, "Close"),
       ),
+      this.#news,
       this.#fault,
       this.#progress,
       this.#actions.root,
@@ -157,7 +159,7 @@ export class ItemSheet {
   #showLabel(view, before) {
     this.#badge.textContent = view.label;
     this.#badge.dataset.status = view.status;
-    if (before) say(`${this.#id}: ${view.label}`);
+    if (before) this.#news.textContent = `${this.#id}: ${view.label}`;
   }
 
   /** @param {View} view */

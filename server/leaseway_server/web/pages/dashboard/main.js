@@ -29,7 +29,7 @@ class Dashboard {
     offerThemes(/** @type {HTMLSelectElement} */ (partOf("theme")));
     this.#sign.addEventListener("click", () => this.#signInOrOut());
     this.#session.addEventListener("queues", () => this.#showLinks());
-    addEventListener("hashchange", () => this.#go());
+    addEventListener("hashchange", () => this.#follow());
     void this.#begin();
   }
 
@@ -49,6 +49,16 @@ class Dashboard {
     if (!queues.length && !signedIn) return this.#askForToken("This server shows its queues to those who have a token.");
     if (queues.length === 1 && !placeNow().queue) history.replaceState(null, "", linkTo(queues[0].queue));
     return this.#go();
+  }
+
+  /** Where somebody goes to another screen, reading and the keyboard go on at its heading. */
+  #follow() {
+    const before = this.#screen.firstChild;
+    this.#go();
+    const heading = this.#screen.querySelector("h1");
+    if (!heading || this.#screen.firstChild === before || document.querySelector("dialog[open]")) return;
+    heading.tabIndex = -1;
+    heading.focus();
   }
 
   #go() {
@@ -100,6 +110,7 @@ class Dashboard {
   /** @param {string} reason */
   #askForToken(reason) {
     this.#clear();
+    document.title = "Sign in · Leaseway";
     const signIn = new SignIn(this.#session, reason, () => this.#welcome());
     fill(this.#screen, signIn.root);
     signIn.focus();

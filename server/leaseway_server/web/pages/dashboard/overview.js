@@ -32,7 +32,7 @@ export class Overview {
     );
     const live = cards.filter((card) => card.mayWatch).slice(0, MOST_LIVE);
     const tell = { failed, hindered: (/** @type {Error | null} */ error) => this.#tell(error) };
-    for (const card of live) void card.watch(session, live.length, signal, tell);
+    for (const [turn, card] of live.entries()) void card.watch(session.open(card.queue, live.length, turn), signal, tell);
   }
 
   /** @param {Error | null} hindrance  what keeps connections from coming about */
@@ -44,13 +44,13 @@ export class Overview {
 
 class Card {
   root;
+  queue;
   mayWatch;
-  #queue;
   #figures = element("p", { class: "hint" });
 
   /** @param {string} queue @param {string[]} rights */
   constructor(queue, rights) {
-    this.#queue = queue;
+    this.queue = queue;
     this.mayWatch = rights.includes("fetch");
     if (this.mayWatch) fill(this.#figures, "Its figures are shown when you open it.");
     this.root = element(
@@ -65,14 +65,12 @@ class Card {
   /**
    * Until the signal: the client comes back by itself where the connection is lost.
    *
-   * @param {Session} session
-   * @param {number} cards  are live in all
+   * @param {import("../../_client/client.js").Queue} client
    * @param {AbortSignal} signal
    * @param {{failed: (error: Error) => void, hindered: (error: Error | null) => void}} tell
    */
-  async watch(session, cards, signal, { failed, hindered }) {
+  async watch(client, signal, { failed, hindered }) {
     fill(this.#figures, "Connecting …");
-    const client = session.open(this.#queue, cards);
     signal.addEventListener("abort", () => client.close());
     client.addEventListener("online", () => hindered(null));
     client.connected({ timeoutMs: CONNECT_WITHIN_MS }).catch((error) => error instanceof ConnectionLost && hindered(error));

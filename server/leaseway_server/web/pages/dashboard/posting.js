@@ -3,7 +3,6 @@
 import { ConnectionLost } from "../../_client/errors.js";
 import { element, fill } from "./element.js";
 import { JsonField } from "./fields.js";
-import { say } from "./news.js";
 import { formFor } from "./schema-form.js";
 import { faultText } from "./words.js";
 
@@ -23,6 +22,7 @@ export class Posting {
   #inJson;
   #fields = element("div");
   #fault = element("p", { class: "fault", role: "alert" });
+  #told = element("p", { class: "hint", role: "status" });
   #key = element("input", { autocomplete: "off", maxlength: "200" });
   #priority = element("input", { type: "number", min: "-100", max: "100", step: "1", value: "0" });
   #delay = element("input", { type: "number", min: "0", step: "any", value: "0" });
@@ -63,6 +63,7 @@ export class Posting {
           element("label", {}, "Delay", element("small", {}, "seconds"), this.#delay),
         ),
         this.#fault,
+        this.#told,
         element("div", { class: "row" }, this.#post),
       ),
     );
@@ -89,12 +90,12 @@ export class Posting {
   /** @param {Event} event */
   async #submit(event) {
     event.preventDefault();
-    this.#fault.textContent = "";
+    this.#fault.textContent = this.#told.textContent = "";
     this.#post.disabled = true; // A second click would post a second item.
     try {
       const { id, duplicate } = await this.#queue.ask("POST", "items", { body: await this.#body() });
       this.#complain([]);
-      say(duplicate ? "The key was known: this is the item that was there." : "It is posted.");
+      this.#told.textContent = duplicate ? `The key was known: ${id} is the item that was there.` : `Posted: ${id}.`;
       this.#posted(id);
     } catch (error) {
       this.#explain(/** @type {Error} */ (error));

@@ -48,9 +48,11 @@ export class Session extends EventTarget {
    *
    * @param {string} queue
    * @param {number} connections  of the screen, of which it is one
+   * @param {number} [turn]  which of them: where there are more than two, they are told in turn
    */
-  open(queue, connections) {
-    return new Queue(addressOf(queue), { ...entry(this.#token), paceMs: PUSH_EVERY * connections, stamp: false });
+  open(queue, connections, turn) {
+    const pace = { paceMs: PUSH_EVERY * connections, paceOffsetMs: turn === undefined ? turn : PUSH_EVERY * turn };
+    return new Queue(addressOf(queue), { ...entry(this.#token), ...pace, stamp: false });
   }
 
   /** @param {string} queue */
