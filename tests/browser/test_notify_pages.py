@@ -129,6 +129,33 @@ async def test_the_inbox_lists_marks_and_archives(stage: Stage, tab: Tab) -> Non
     await expect(page.get_by_text("Nothing here.")).to_be_visible()
 
 
+async def test_what_is_marked_here_or_elsewhere_is_listed_anew_once(stage: Stage, tab: Tab) -> None:
+    await stage.person("liv")
+    page = await show(tab, stage, "liv")
+    ids = [(await stage.service.notify(recipient="liv", title=title))["id"] for title in ("first", "second")]
+    entries = page.get_by_role("list", name="Notifications").get_by_role("listitem")
+    await expect(entries).to_have_count(2)
+    lists: list[str] = []
+    page.on("request", lambda request: lists.append(request.url) if "/inbox?" in request.url else None)
+    await page.get_by_role("button", name="Mark read: second").click()
+    await expect(page.get_by_role("button", name="Mark unread: second")).to_be_focused()
+    headers = stage.service.headers("liv")
+    await stage.service.http.post("/inbox/read", json={"ids": ids[:1]}, headers=headers)
+    await expect(page.get_by_role("button", name="Mark unread: first")).to_be_visible()
+    assert len(lists) == 2  # What the socket told of the page's own mark came before.
+
+
+async def test_the_keyboard_stays_where_it_was_when_something_new_comes(stage: Stage, tab: Tab) -> None:
+    await stage.person("lou")
+    page = await show(tab, stage, "lou")
+    await stage.put("lou", "first")
+    archive = page.get_by_role("button", name="Archive: first")
+    await archive.focus()
+    await stage.put("lou", "second")
+    await expect(page.get_by_role("button", name="Archive: second")).to_be_visible()
+    await expect(archive).to_be_focused()
+
+
 async def test_older_ones_are_shown_when_they_are_asked_for(stage: Stage, tab: Tab) -> None:
     await stage.person("max")
     events = [{"type": "system", "recipient": "max", "title": f"no {number}"} for number in range(22)]
