@@ -8,7 +8,7 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leaseway_notify.channels.push import encrypt
+from leaseway_notify.channels.subscription_keys import check_keys
 from leaseway_notify.checks import check_link
 from leaseway_notify.classify import NotSent
 from leaseway_notify.errors import Refused, UnknownRecipient
@@ -150,7 +150,7 @@ def _subscription(said: dict[str, Any], *, loopback: bool) -> PushSubscription:
     except NotSent as error:
         raise Refused("endpoint", error.fault.message) from None
     try:
-        encrypt(b"", one)
+        check_keys(one)
     except NotSent as error:
         raise Refused("keys", error.fault.message) from None
     return one
