@@ -187,7 +187,7 @@ async def test_a_bell_in_the_applications_page_gets_its_tokens_there(stage: Stag
     await expect(bell(tab.page)).to_have_accessible_name("Notifications, 1 unread")
     stage.service.clock.ahead = 61_000
     try:
-        stage.service.served.desk.live.announce(["ned"])  # The socket ends with its token, and another one is taken.
+        stage.service.served.site.live.announce(["ned"])  # The socket ends with its token, and another one is taken.
         await bell(tab.page).click()
         await expect(tab.page.get_by_role("dialog").get_by_text("From elsewhere")).to_be_visible()
         await expect(bell(tab.page)).to_have_attribute("data-state", "open")
@@ -201,7 +201,7 @@ async def test_a_token_that_is_over_is_said(stage: Stage, tab: Tab) -> None:
     page = await show(tab, stage, "oda")
     stage.service.clock.ahead = 901_000
     try:
-        stage.service.served.desk.live.announce(["oda"])
+        stage.service.served.site.live.announce(["oda"])
         await expect(page.get_by_text("You are signed out here.")).to_be_visible()
         await expect(bell(page)).to_have_accessible_name("Notifications, none unread, signed out")
     finally:

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 from docs.snippets import started
 from leaseway_notify.cli import main
+from leaseway_notify.clock import now_ms
 from leaseway_notify.delivery import Change
-from leaseway_notify.outbox import now_ms
 from leaseway_notify.profile import Profile
 from leaseway_notify.queue import QUEUE
 from leaseway_notify.recipient_token import read_token

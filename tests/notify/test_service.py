@@ -309,7 +309,7 @@ async def test_preferences_are_changed_by_their_owner(service: Service, bea: str
 
 async def test_a_browser_is_subscribed_and_removed_by_its_owner(service: Service, bea: str) -> None:
     headers = service.headers(bea)
-    assert (await service.http.get("/push", headers=headers)).json() == {"publicKey": service.served.desk.push_key}
+    assert (await service.http.get("/push", headers=headers)).json() == {"publicKey": service.served.site.push_key}
     one = Browser().subscription(PUSH)
     said = {"endpoint": PUSH, "expirationTime": None, "keys": {"p256dh": one.p256dh, "auth": one.auth}}
     for _ in range(2):
@@ -398,7 +398,7 @@ async def test_unsubscribing_counts_for_what_is_under_way(service: Service, bea:
 
 @pytest.mark.parametrize("kind", ["u", "p"])
 async def test_links_that_are_none_of_ours_lead_nowhere(service: Service, kind: str) -> None:
-    over = Unsubscribe("ada", "system", "email", service.clock() - 1).token(service.served.desk.secret)
+    over = Unsubscribe("ada", "system", "email", service.clock() - 1).token(service.served.site.secret)
     other = Unsubscribe("ada", "system", "email", service.clock() + DAY).token(b"another secret")
     nobody = service.link("system", "nobody at all")
     for token in (over, other, nobody, "x", "ü", "a.b", service.link("system")[:-1]):

@@ -18,11 +18,12 @@ from aiohttp import web
 
 from leaseway import Client, NoSuchQueue
 from leaseway.testing import Served, serving
+from leaseway_notify.clock import now_ms
 from leaseway_notify.compose import execution
 from leaseway_notify.event import Event
 from leaseway_notify.housekeeping import Housekeeper
 from leaseway_notify.notifier import Notifier
-from leaseway_notify.outbox import Outbox, now_ms
+from leaseway_notify.outbox import Outbox
 from leaseway_notify.plan import Plan
 from leaseway_notify.policy import TypePolicy
 from leaseway_notify.profile import Preferences, QuietHours

@@ -10,9 +10,9 @@ from typing import Any, Final
 import httpx
 
 from leaseway_notify.announcing import Announcer
+from leaseway_notify.clock import now_ms
 from leaseway_notify.compose import execution
 from leaseway_notify.notify_toml import settings_of
-from leaseway_notify.outbox import now_ms
 from leaseway_notify.profile import Profile
 from leaseway_notify.queue import QUEUE
 from leaseway_notify.recipient_token import recipient_token
@@ -68,7 +68,7 @@ class Service:
 
     def link(self, kind: str = "mention", recipient: str = "ada") -> str:
         """The token of an unsubscribe link of a mail."""
-        return Unsubscribe(recipient, kind, "email", self.clock() + 86_400_000).token(self.served.desk.secret)
+        return Unsubscribe(recipient, kind, "email", self.clock() + 86_400_000).token(self.served.site.secret)
 
     async def person(self, recipient: str, **members: Any) -> None:
         """Somebody new, whom no other test has."""

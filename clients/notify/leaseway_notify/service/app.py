@@ -8,10 +8,10 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 
 from leaseway_notify.service import mail_links, programs, recipients, static
-from leaseway_notify.service.desk import Desk
 from leaseway_notify.service.live_socket import live_socket
 from leaseway_notify.service.problems import HANDLERS
 from leaseway_notify.service.requests import json_response
+from leaseway_notify.service.site import Site
 
 
 async def health(_request: Request) -> Response:
@@ -19,14 +19,14 @@ async def health(_request: Request) -> Response:
     return json_response({"status": "ok"})
 
 
-def create_app(desk: Desk) -> Starlette:
+def create_app(site: Site) -> Starlette:
     """The ASGI application."""
     app = Starlette(
         routes=[*_PROGRAMS, *_RECIPIENTS, *_MAILS, *_PAGES],
         middleware=[
             Middleware(
                 CORSMiddleware,  # No cookies are read anywhere: a page of another site needs a token as any other does.
-                allow_origins=sorted(desk.settings.service.origins),
+                allow_origins=sorted(site.settings.service.origins),
                 allow_methods=["GET", "POST", "PUT"],
                 allow_headers=["Authorization", "Content-Type"],
                 max_age=3_600,
@@ -35,7 +35,7 @@ def create_app(desk: Desk) -> Starlette:
         exception_handlers=HANDLERS,
     )
     app.router.redirect_slashes = False  # A redirect repeats what stands in the path, where tokens travel.
-    app.state.desk = desk
+    app.state.site = site
     return app
 
 

@@ -14,11 +14,10 @@ from leaseway_notify.classify import NotSent
 from leaseway_notify.errors import Refused, UnknownRecipient
 from leaseway_notify.outbound import Outbound
 from leaseway_notify.profile import Preferences, Profile, PushSubscription
-from leaseway_notify.service.desk import Desk
 from leaseway_notify.service.problems import Problem, not_found
 from leaseway_notify.service.requests import (
     flag_of,
-    json_of,
+    json_body,
     json_response,
     members_of,
     number_of,
@@ -27,6 +26,7 @@ from leaseway_notify.service.requests import (
     wrong,
 )
 from leaseway_notify.service.shown import entry_shown
+from leaseway_notify.service.site import Site
 from leaseway_notify.stores.base import InboxVerb
 from leaseway_notify.unsubscribe import Unsubscribe
 
@@ -38,9 +38,9 @@ PAGE_HOLDS: Final = 15 * 60_000
 
 async def get_inbox(request: Request) -> Response:
     """`GET /inbox`: entries, newest first; `before` is the number of the last one that was seen."""
-    desk, me = recipient(request)
+    site, me = recipient(request)
     limit = portion_of(request)
-    entries = await desk.store.inbox(
+    entries = await site.store.inbox(
         me,
         limit,
         before=number_of(request, "before", 0, 2**53),
@@ -49,17 +49,17 @@ async def get_inbox(request: Request) -> Response:
     )
     more = entries[-1].number if len(entries) == limit else None
     shown = [entry_shown(entry) for entry in entries]
-    return json_response({"entries": shown, "unread": await desk.store.unread(me), "before": more})
+    return json_response({"entries": shown, "unread": await site.store.unread(me), "before": more})
 
 
 async def mark(request: Request) -> Response:
     """`POST /inbox/read`, `unread`, `archive` or `unarchive`: `ids` of notifications, or `"all": true`."""
-    desk, me = recipient(request)
+    site, me = recipient(request)
     verb = _verb(request.path_params["verb"])
     ids = _marked(await members_of(request, "ids", "all"))
-    changed = await desk.store.mark_inbox(me, verb, ids, desk.clock())
-    desk.live.marked(me, verb, ids)
-    return json_response({"changed": changed, "unread": await desk.store.unread(me)})
+    changed = await site.store.mark_inbox(me, verb, ids, site.clock())
+    site.live.marked(me, verb, ids)
+    return json_response({"changed": changed, "unread": await site.store.unread(me)})
 
 
 def _verb(said: str) -> InboxVerb:
@@ -86,54 +86,54 @@ class PreferencesEndpoint(HTTPEndpoint):
 
     async def get(self, request: Request) -> Response:
         """As they are."""
-        desk, me = recipient(request)
-        return json_response((await _profile(desk, me)).preferences.as_json())
+        site, me = recipient(request)
+        return json_response((await _profile(site, me)).preferences.as_json())
 
     async def put(self, request: Request) -> Response:
         """All of them, in place of what there was."""
-        desk, me = recipient(request)
-        wanted = Preferences.of(await json_of(request))
-        if await desk.store.change_preferences(me, lambda _: wanted) is None:
+        site, me = recipient(request)
+        wanted = Preferences.of(await json_body(request))
+        if await site.store.change_preferences(me, lambda _: wanted) is None:
             raise UnknownRecipient(me)
         return json_response(wanted.as_json())
 
 
 async def preferences_page(request: Request) -> Response:
     """`POST /preferences/page`: a link to the page of preferences, which needs no token and holds for a while."""
-    desk, me = recipient(request)
-    await _profile(desk, me)
-    said = Unsubscribe(me, "", "in_app", desk.clock() + PAGE_HOLDS)
-    return json_response({"url": f"{desk.settings.service.public_url}/p/{said.token(desk.secret)}"})
+    site, me = recipient(request)
+    await _profile(site, me)
+    said = Unsubscribe(me, "", "in_app", site.clock() + PAGE_HOLDS)
+    return json_response({"url": f"{site.settings.service.public_url}/p/{said.token(site.secret)}"})
 
 
 async def push_key(request: Request) -> Response:
     """`GET /push`: what a browser subscribes with; null where there are no pushes."""
-    desk, _ = recipient(request)
-    return json_response({"publicKey": desk.push_key or None})
+    site, _ = recipient(request)
+    return json_response({"publicKey": site.push_key or None})
 
 
 async def subscribe(request: Request) -> Response:
     """`POST /push/subscriptions`: what the browser's `PushSubscription` says as JSON."""
-    desk, me = recipient(request)
-    if not desk.push_key:
+    site, me = recipient(request)
+    if not site.push_key:
         raise Problem(HTTPStatus.CONFLICT, "conflict", "there are no pushes here: push.keys of notify.toml is not set")
     said = await members_of(request, "endpoint", "keys", "expirationTime")
-    subscription = _subscription(said, loopback=desk.settings.push.allow_private)
-    known = [one.endpoint for one in (await _profile(desk, me)).subscriptions]
+    subscription = _subscription(said, loopback=site.settings.push.allow_private)
+    known = [one.endpoint for one in (await _profile(site, me)).subscriptions]
     if subscription.endpoint not in known and len(known) >= MOST_BROWSERS:
         detail = f"{MOST_BROWSERS} browsers take pushes already, which is the most; remove one"
         raise Problem(HTTPStatus.CONFLICT, "limit", detail)
-    await desk.store.add_subscription(me, subscription)
+    await site.store.add_subscription(me, subscription)
     return json_response({"id": subscription.id}, HTTPStatus.CREATED)
 
 
 async def unsubscribe(request: Request) -> Response:
     """`POST /push/subscriptions/remove`: this browser, one's own, takes no pushes any more."""
-    desk, me = recipient(request)
+    site, me = recipient(request)
     endpoint = (await members_of(request, "endpoint")).get("endpoint")
     check_link("endpoint", endpoint)
-    own = {one.endpoint for one in (await _profile(desk, me)).subscriptions}
-    removed = endpoint in own and await desk.store.remove_subscription(str(endpoint))
+    own = {one.endpoint for one in (await _profile(site, me)).subscriptions}
+    removed = endpoint in own and await site.store.remove_subscription(str(endpoint))
     return json_response({"removed": removed})
 
 
@@ -156,8 +156,8 @@ def _subscription(said: dict[str, Any], *, loopback: bool) -> PushSubscription:
     return one
 
 
-async def _profile(desk: Desk, me: str) -> Profile:
-    profile = await desk.store.profile(me)
+async def _profile(site: Site, me: str) -> Profile:
+    profile = await site.store.profile(me)
     if profile is None:
         raise UnknownRecipient(me)
     return profile
