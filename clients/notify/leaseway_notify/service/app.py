@@ -1,6 +1,7 @@
 """The application: which path goes where. Nothing is decided here."""
 
 from starlette.applications import Starlette
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -12,6 +13,15 @@ from leaseway_notify.service.live_socket import live_socket
 from leaseway_notify.service.problems import HANDLERS
 from leaseway_notify.service.requests import json_response
 from leaseway_notify.service.site import Site
+
+
+class Name(StringConvertor):
+    """A part of a path that a database can look for: none holds a NUL, and what has one leads nowhere."""
+
+    regex = "[^/\\0]+"
+
+
+register_url_convertor("name", Name())
 
 
 async def health(_request: Request) -> Response:
@@ -41,12 +51,12 @@ def create_app(site: Site) -> Starlette:
 
 _PROGRAMS = [
     Route("/notify", programs.notify, methods=["POST"]),
-    Route("/profiles/{recipient}", programs.Profiles),
-    Route("/profiles/{recipient}/work", programs.put_work, methods=["PUT"]),
+    Route("/profiles/{recipient:name}", programs.Profiles),
+    Route("/profiles/{recipient:name}/work", programs.put_work, methods=["PUT"]),
     Route("/announce", programs.announce, methods=["POST"]),
     Route("/deliveries", programs.deliveries, methods=["GET"]),
     Route("/attention", programs.attention, methods=["GET"]),
-    Route("/attention/{delivery}/retry", programs.retry, methods=["POST"]),
+    Route("/attention/{delivery:name}/retry", programs.retry, methods=["POST"]),
     Route("/_health", health, methods=["GET"]),
 ]
 _RECIPIENTS = [
@@ -60,8 +70,8 @@ _RECIPIENTS = [
     Route("/push/subscriptions/remove", recipients.unsubscribe, methods=["POST"]),
 ]
 _MAILS = [
-    Route("/o/{token}", mail_links.opened, methods=["GET"]),
-    Route("/c/{token}", mail_links.clicked, methods=["GET"]),
+    Route("/o/{token:name}", mail_links.opened, methods=["GET"]),
+    Route("/c/{token:name}", mail_links.clicked, methods=["GET"]),
     Route("/u/{token}", mail_links.UnsubscribeEndpoint),
     Route("/u/{token}/undo", mail_links.undo_unsubscribe, methods=["POST"]),
     Route("/p/{token}", mail_links.PreferencesPage),

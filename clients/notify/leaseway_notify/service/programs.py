@@ -7,13 +7,13 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leaseway_notify.checks import check_name, check_text, check_time
+from leaseway_notify.checks import check_name, check_time
 from leaseway_notify.delivery import ATTENTION, ENDED, OPEN
 from leaseway_notify.errors import Refused
 from leaseway_notify.event import Event
 from leaseway_notify.profile import Channel, Profile, check_channel
 from leaseway_notify.service.problems import Problem, not_found
-from leaseway_notify.service.requests import json_body, json_response, members_of, portion_of, program, wrong
+from leaseway_notify.service.requests import json_body, json_response, members_of, portion_of, program, text_of, wrong
 from leaseway_notify.service.shown import plan_shown, sending_shown
 from leaseway_notify.service.site import Site
 from leaseway_notify.stores.base import DeliveryFilter
@@ -107,15 +107,15 @@ async def deliveries(request: Request) -> Response:
     if label and label not in _LABELS:
         raise wrong("status", f"expected one of {', '.join(_LABELS)}")
     channel = check_channel("channel", asked["channel"]) if "channel" in asked else cast(Channel, "")
-    wanted = DeliveryFilter(label, asked.get("recipient", ""), channel, asked.get("notification", ""))
-    found = await site.store.deliveries(wanted, portion_of(request), _before(request))
+    wanted = DeliveryFilter(label, text_of(request, "recipient"), channel, text_of(request, "notification"))
+    found = await site.store.deliveries(wanted, portion_of(request), text_of(request, "before"))
     return json_response({"deliveries": [sending_shown(one) for one in found]})
 
 
 async def attention(request: Request) -> Response:
     """`GET /attention`: what a person should look at: failed ones, which cannot succeed as they are, and dead ones."""
     site = program(request)
-    found = await site.store.attention(portion_of(request), _before(request))
+    found = await site.store.attention(portion_of(request), text_of(request, "before"))
     counts = await site.store.counts()
     shown: dict[str, Any] = {
         status: [sending_shown(one) for one in found if one.delivery.status == status] for status in ATTENTION
@@ -131,9 +131,3 @@ async def retry(request: Request) -> Response:
         raise Problem(HTTPStatus.CONFLICT, "conflict", "the delivery is neither failed nor dead, or there is none")
     await site.outbox.post([opened])
     return json_response({"id": opened.id, "status": opened.label})
-
-
-def _before(request: Request) -> str:
-    before = request.query_params.get("before", "")
-    check_text("before", before, 100)
-    return before

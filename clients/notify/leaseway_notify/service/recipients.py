@@ -9,13 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leaseway_notify.channels.subscription_keys import check_keys
-from leaseway_notify.checks import check_link
+from leaseway_notify.checks import check_link, check_text
 from leaseway_notify.classify import NotSent
 from leaseway_notify.errors import Refused, UnknownRecipient
 from leaseway_notify.outbound import Outbound
 from leaseway_notify.profile import Preferences, Profile, PushSubscription
 from leaseway_notify.service.problems import Problem, not_found
 from leaseway_notify.service.requests import (
+    MOST_TEXT,
     flag_of,
     json_body,
     json_response,
@@ -78,6 +79,8 @@ def _marked(said: dict[str, Any]) -> list[str] | None:
         raise wrong("ids", 'expected a list of ids, or "all": true instead')
     if not 1 <= len(ids) <= MOST_MARKED:
         raise wrong("ids", f"expected 1 to {MOST_MARKED:,} ids, found {len(ids)}")
+    for one in ids:
+        check_text("ids", one, MOST_TEXT)
     return ids
 
 

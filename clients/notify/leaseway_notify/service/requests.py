@@ -8,6 +8,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from leaseway_notify.checks import check_text
 from leaseway_notify.recipient_token import BadToken, Recipient, read_token
 from leaseway_notify.service.problems import Problem, unauthorized
 from leaseway_notify.service.site import Site, site_of
@@ -15,6 +16,8 @@ from leaseway_notify.service.site import Site, site_of
 MOST_BODY: Final = 2**20
 """Bytes of a body."""
 MOST_ENTRIES: Final = 100
+MOST_TEXT: Final = 200
+"""Characters of a text of the query."""
 _NO_BEARER: Final = "expected the header Authorization: Bearer and a token"
 
 
@@ -61,6 +64,13 @@ def number_of(request: Request, name: str, default: int, most: int) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 16 or int(text) > most:
         raise wrong(name, f"expected a whole number from 0 to {most:_}")
     return int(text)
+
+
+def text_of(request: Request, name: str) -> str:
+    """A text of the query that a database can look for; "" where nothing is said."""
+    text = request.query_params.get(name, "")
+    check_text(name, text, MOST_TEXT)
+    return text
 
 
 def flag_of(request: Request, name: str) -> bool:
