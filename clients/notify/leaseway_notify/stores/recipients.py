@@ -82,6 +82,8 @@ class Inboxes(Verbs):
         """Puts it there, once."""
 
         async def work(session: Session) -> InboxEntry:
+            # One after another, so that who has seen a number never misses a smaller one.
+            await session.rows("lock_recipient", notification.recipient)
             await session.run("put_in_inbox", notification.id, notification.recipient, now)
             (row,) = await session.rows("inbox_entry", notification.id)
             return entry_of(row)
