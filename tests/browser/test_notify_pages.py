@@ -129,6 +129,33 @@ async def test_the_inbox_lists_marks_and_archives(stage: Stage, tab: Tab) -> Non
     await expect(page.get_by_text("Nothing here.")).to_be_visible()
 
 
+async def test_what_is_marked_here_or_elsewhere_is_listed_anew_once(stage: Stage, tab: Tab) -> None:
+    await stage.person("liv")
+    page = await show(tab, stage, "liv")
+    ids = [(await stage.service.notify(recipient="liv", title=title))["id"] for title in ("first", "second")]
+    entries = page.get_by_role("list", name="Notifications").get_by_role("listitem")
+    await expect(entries).to_have_count(2)
+    lists: list[str] = []
+    page.on("request", lambda request: lists.append(request.url) if "/inbox?" in request.url else None)
+    await page.get_by_role("button", name="Mark read: second").click()
+    await expect(page.get_by_role("button", name="Mark unread: second")).to_be_focused()
+    headers = stage.service.headers("liv")
+    await stage.service.http.post("/inbox/read", json={"ids": ids[:1]}, headers=headers)
+    await expect(page.get_by_role("button", name="Mark unread: first")).to_be_visible()
+    assert len(lists) == 2  # What the socket told of the page's own mark came before.
+
+
+async def test_the_keyboard_stays_where_it_was_when_something_new_comes(stage: Stage, tab: Tab) -> None:
+    await stage.person("lou")
+    page = await show(tab, stage, "lou")
+    await stage.put("lou", "first")
+    archive = page.get_by_role("button", name="Archive: first")
+    await archive.focus()
+    await stage.put("lou", "second")
+    await expect(page.get_by_role("button", name="Archive: second")).to_be_visible()
+    await expect(archive).to_be_focused()
+
+
 async def test_older_ones_are_shown_when_they_are_asked_for(stage: Stage, tab: Tab) -> None:
     await stage.person("max")
     events = [{"type": "system", "recipient": "max", "title": f"no {number}"} for number in range(22)]
@@ -160,7 +187,7 @@ async def test_a_bell_in_the_applications_page_gets_its_tokens_there(stage: Stag
     await expect(bell(tab.page)).to_have_accessible_name("Notifications, 1 unread")
     stage.service.clock.ahead = 61_000
     try:
-        stage.service.served.desk.live.announce(["ned"])  # The socket ends with its token, and another one is taken.
+        stage.service.served.site.live.announce(["ned"])  # The socket ends with its token, and another one is taken.
         await bell(tab.page).click()
         await expect(tab.page.get_by_role("dialog").get_by_text("From elsewhere")).to_be_visible()
         await expect(bell(tab.page)).to_have_attribute("data-state", "open")
@@ -174,7 +201,7 @@ async def test_a_token_that_is_over_is_said(stage: Stage, tab: Tab) -> None:
     page = await show(tab, stage, "oda")
     stage.service.clock.ahead = 901_000
     try:
-        stage.service.served.desk.live.announce(["oda"])
+        stage.service.served.site.live.announce(["oda"])
         await expect(page.get_by_text("You are signed out here.")).to_be_visible()
         await page.get_by_role("button", name="Unread", exact=True).click()
         await expect(page.get_by_role("alert")).to_be_hidden()  # Said once, and without headers and tokens.

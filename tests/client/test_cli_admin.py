@@ -117,7 +117,7 @@ DEAD = {"status": "dead", "label": "dead", "attempts": 5, "error": {"message": "
 
 def test_items_are_lines_with_the_columns_that_hold_something(peer: Peer) -> None:
     busy = view(B, progress={"percent": 40.5}, worker="box-1", postedBy="alice", key=None)
-    later = view(C, **(PENDING | {"label": "scheduled", "dueAt": int(time.time() * 1000) + 7_200_500}))
+    later = view(C, **(PENDING | {"label": "scheduled", "dueAt": int(time.time() * 1000) + 7_230_000}))
     peer.answers["GET /demo/items"] = page(view(A, **(DEAD | {"worker": None})), busy, later)
     told = call(items, peer.url)
     assert (told.exit_code, told.stderr) == (0, "")

@@ -154,7 +154,7 @@ async def test_a_socket_ends_with_its_token(service: Service, bea: str) -> None:
     await page.told()
     service.clock.ahead = 61_000
     try:
-        service.served.desk.live.announce([bea])
+        service.served.site.live.announce([bea])
         assert await closed(page) == (4401, "the token's time is over; get another one from the application")
     finally:
         service.clock.ahead = 0
@@ -165,13 +165,13 @@ async def test_a_page_that_says_more_is_heard_out(service: Service, bea: str) ->
     await page.told()
     await page.socket.send("whatever")
     await put(service, bea)
-    service.served.desk.live.announce([bea])
+    service.served.site.live.announce([bea])
     assert (await page.told())["type"] == "entries"
     await page.socket.close()
 
 
 async def test_one_recipient_has_only_so_many_pages(service: Service, bea: str) -> None:
-    live = service.served.desk.live
+    live = service.served.site.live
     with live.page(bea):
         held = [live.page(bea) for _ in range(MOST_PAGES - 1)]
         for one in held:
@@ -207,7 +207,7 @@ async def test_a_page_is_told_once_the_database_is_back(
         await put(service, "ada")
         with closing(sqlite3.connect(tmp_path / "notify.db")) as other:
             other.execute("ALTER TABLE inbox RENAME TO elsewhere")
-            service.served.desk.live.announce(["ada"])
+            service.served.site.live.announce(["ada"])
             async with asyncio.timeout(PATIENCE):
                 await warned.wait()
             other.execute("ALTER TABLE elsewhere RENAME TO inbox")

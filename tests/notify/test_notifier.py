@@ -23,7 +23,7 @@ from leaseway_notify.stores.postgres import open_postgres
 from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
 from support.notify_scene import items_in, queue_of, served_queue, worked_off
-from support.notify_stores import DAY, NOW, Enough, Opener, Rounds, event, profile, subscription, written
+from support.notify_stores import DAY, NOW, Enough, Opener, Rounds, cut, event, profile, subscription, written
 from support.postgres import Postgres
 from support.server import TestServer
 
@@ -190,10 +190,6 @@ async def test_the_database_may_go_away_between_commit_and_post(tmp_path: Path, 
             assert not (await notifier.notify(new)).duplicate
     finally:
         await postgres.run(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def cut(name: str) -> str:
-    return f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
 
 
 # ── The caller's own transaction ──

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from leaseway_notify import vapid
-from leaseway_notify.channels.push import GONE, PLAIN_BYTES, Push, PushOptions, payload, verdict
+from leaseway_notify.channels.push import GONE, PLAIN_BYTES, Push, PushOptions, encrypt, outcome_of, payload
 from leaseway_notify.classify import Fault, Kind, NotSent
 from leaseway_notify.message import Message, Notes, Skipped
 from leaseway_notify.outbound import Answer, Outbound, is_open
@@ -99,6 +101,14 @@ async def test_a_browser_reads_what_was_encrypted_for_it_and_signed_for_its_serv
     assert len(asked.headers["topic"]) == 32
 
 
+@pytest.mark.parametrize("padding", ["", "="])
+def test_keys_may_be_padded(padding: str) -> None:
+    browser = Browser()
+    plain = browser.subscription("https://push.example/s")
+    padded = replace(plain, p256dh=plain.p256dh + padding, auth=plain.auth + 2 * padding)
+    assert browser.decrypt(encrypt(b"hello", padded)) == b"hello"
+
+
 async def test_a_repeated_attempt_replaces_what_waits(key: VapidKey) -> None:
     browser = Browser()
 
@@ -128,6 +138,11 @@ def test_the_largest_event_still_fits() -> None:
         url = "https://app.example/" + letter * 1_980
         entry = replace(ENTRY, body="🎉" * 10_000, payload={"url": url}, created_at=2**52)
         assert len(payload(replace(MESSAGE, notifications=(replace(entry, title=title),)))) <= PLAIN_BYTES
+
+
+def test_only_what_sends_pushes_loads_what_encrypts_them() -> None:
+    code = "import leaseway_notify.serving, leaseway_notify.working, sys; print({'pywebpush'} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "set()\n"
 
 
 # ── What services say ──
@@ -186,13 +201,13 @@ APPLE = "https://web.push.apple.com/abc"
     ],
 )
 def test_apple_says_by_a_reason_what_has_ended(endpoint: str, status: int, reason: str, gone: bool) -> None:
-    found = verdict(endpoint, Answer(status, orjson.dumps({"reason": reason}), None), 0.0, 60.0)
+    found = outcome_of(endpoint, Answer(status, orjson.dumps({"reason": reason}), None), 0.0, 60.0)
     assert (found is GONE) == gone
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"reason": ["Forbidden"]}'])
 def test_what_apple_does_not_say_keeps_the_subscription(body: bytes) -> None:
-    assert isinstance(verdict(APPLE, Answer(403, body, None), 0.0, 60.0), Fault)
+    assert isinstance(outcome_of(APPLE, Answer(403, body, None), 0.0, 60.0), Fault)
 
 
 async def test_who_took_it_is_noted_and_gets_it_once(key: VapidKey) -> None:
@@ -231,8 +246,13 @@ async def test_without_any_subscription_there_is_nobody_to_send_to(key: VapidKey
     await sending(key, body)
 
 
+COMPRESSED = "A2sX0fLhLEJH-Lzm5WOkQPJ3A32BLeszoPShOUXYmMKW"
+"""A point of the curve in 33 bytes, with which no browser could read what was encrypted for it."""
+
+
 @pytest.mark.parametrize(
-    ("p256dh", "auth"), [("", "x"), ("AAAA", "AAAA"), ("B" * 87, "A" * 22), ("!" * 87, "A" * 22), ("ü", "ü")]
+    ("p256dh", "auth"),
+    [("", "x"), ("AAAA", "AAAA"), ("B" * 87, "A" * 22), ("!" * 87, "A" * 22), ("ü", "ü"), (COMPRESSED, "A" * 22)],
 )
 async def test_keys_that_are_none_are_refused_before_anything_is_sent(key: VapidKey, p256dh: str, auth: str) -> None:
     async def body(sender: Sender) -> None:

@@ -115,7 +115,7 @@ async def test_clocks_that_are_a_minute_apart_end_no_lease_and_agree(
             posted = await ask(slow, "POST", "/items", {"item": 1})
             item = await worker.hear()
             assert item["id"] == posted["id"]
-            assert abs(item["leaseUntil"] - item["leaseMs"] - posted["postedAt"]) < 5_000
+            assert abs(item["leaseUntil"] - item["leaseMs"] - posted["postedAt"]) < 30_000
             later = await ask(slow, "POST", "/items", {"item": 2, "delayMs": 200})
             worker.say({"claim": {"worker": "box-1", "waitMs": 10_000}})
             assert (await worker.hear())["id"] == later["id"]

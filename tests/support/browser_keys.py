@@ -31,7 +31,11 @@ class Browser:
     def read(self, asked: Asked) -> Any:
         """What a push says."""
         assert asked.headers["content-encoding"] == "aes128gcm"
-        return orjson.loads(http_ece.decrypt(asked.body, private_key=self.key, auth_secret=self.secret))
+        return orjson.loads(self.decrypt(asked.body))
+
+    def decrypt(self, body: bytes) -> bytes:
+        """What was encrypted for it."""
+        return bytes(http_ece.decrypt(body, private_key=self.key, auth_secret=self.secret))
 
 
 def claims(asked: Asked, public: str) -> Any:

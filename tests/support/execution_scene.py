@@ -19,7 +19,7 @@ from leaseway_notify.stores.base import InboxEntry
 from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
 from support.mail_server import Mailroom, mail_server
-from support.notify_stores import NOW, profile, written
+from support.notify_stores import NOW, Opener, profile, written
 
 
 @dataclass
@@ -88,14 +88,16 @@ def settings_for(room: Mailroom, **tables: Any) -> Settings:
 
 
 @asynccontextmanager
-async def execution_scene(folder: Path, *, rules: Rules = DEFAULT, **tables: Any) -> AsyncIterator[Scene]:
-    """A scene in which ada has a profile."""
+async def execution_scene(
+    folder: Path, opener: Opener | None = None, *, rules: Rules = DEFAULT, **tables: Any
+) -> AsyncIterator[Scene]:
+    """A scene in which ada has a profile. On the store that `opener` opens, or on a file."""
     announced: list[InboxEntry] = []
 
     async def announce(entry: InboxEntry) -> None:
         announced.append(entry)
 
-    async with mail_server() as room, await open_sqlite(folder / "notify.db") as store:
+    async with mail_server() as room, await (opener() if opener else open_sqlite(folder / "notify.db")) as store:
         await store.save_profile(profile())
         settings = settings_for(room, **tables)
         scenes: list[Scene] = []

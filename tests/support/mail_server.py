@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
+from ssl import SSLContext
 from typing import Any
 
 from aiosmtpd.smtp import SMTP, Envelope, Session
@@ -46,11 +47,13 @@ class Mailroom:
 
 
 @asynccontextmanager
-async def mail_server(**options: Any) -> AsyncIterator[Mailroom]:
-    """An SMTP server on a free port, in this event loop."""
+async def mail_server(ssl: SSLContext | None = None, **options: Any) -> AsyncIterator[Mailroom]:
+    """An SMTP server on a free port, in this event loop; with `ssl` its connections begin with TLS."""
     room = Mailroom()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: SMTP(room, hostname="mail.test", loop=loop, **options), room.host, 0)
+    server = await loop.create_server(
+        lambda: SMTP(room, hostname="mail.test", loop=loop, **options), room.host, 0, ssl=ssl
+    )
     room.port = server.sockets[0].getsockname()[1]
     try:
         yield room

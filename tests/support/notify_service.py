@@ -10,9 +10,9 @@ from typing import Any, Final
 import httpx
 
 from leaseway_notify.announcing import Announcer
+from leaseway_notify.clock import now_ms
 from leaseway_notify.compose import execution
 from leaseway_notify.notify_toml import settings_of
-from leaseway_notify.outbox import now_ms
 from leaseway_notify.profile import Profile
 from leaseway_notify.queue import QUEUE
 from leaseway_notify.recipient_token import recipient_token
@@ -21,14 +21,18 @@ from leaseway_notify.settings import Settings
 from leaseway_notify.stores.sqlite import open_sqlite
 from leaseway_notify.stores.store import SqlStore
 from leaseway_notify.unsubscribe import Unsubscribe
+from leaseway_notify.vapid import new_key
 from leaseway_notify.worker import DeliveryWorker
 from support.http_client import http_client
 from support.notify_scene import served_queue
+from support.notify_stores import Opener
 from support.ports import free_port
 
 TOKEN: Final = "the token of programs, for tests"
 SECRET: Final = "the secret of applications, for tests"
 PATIENCE: Final = 60.0
+PUSH: Final = "https://push.example.com/a"
+"""Where a browser of the tests takes pushes."""
 
 
 @dataclass
@@ -68,7 +72,7 @@ class Service:
 
     def link(self, kind: str = "mention", recipient: str = "ada") -> str:
         """The token of an unsubscribe link of a mail."""
-        return Unsubscribe(recipient, kind, "email", self.clock() + 86_400_000).token(self.served.desk.secret)
+        return Unsubscribe(recipient, kind, "email", self.clock() + 86_400_000).token(self.served.site.secret)
 
     async def person(self, recipient: str, **members: Any) -> None:
         """Somebody new, whom no other test has."""
@@ -110,11 +114,12 @@ def service_settings(ws_url: str, **tables: Any) -> Settings:
 
 
 @asynccontextmanager
-async def notify_service(folder: Path, **tables: Any) -> AsyncIterator[Service]:
-    """A service with its queue; ada has a profile."""
+async def notify_service(folder: Path, opener: Opener | None = None, **tables: Any) -> AsyncIterator[Service]:
+    """A service with its queue; ada has a profile. On the store that `opener` opens, or on a file."""
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(served_queue(folder / "queue"))
-        store = await stack.enter_async_context(await open_sqlite(folder / "notify.db"))
+        opened = await (opener() if opener else open_sqlite(folder / "notify.db"))
+        store = await stack.enter_async_context(opened)
         settings = service_settings(queue.ws_url, **tables)
         clock = Clock()
         served = await stack.enter_async_context(serving(store, settings, clock=clock))
@@ -124,3 +129,19 @@ async def notify_service(folder: Path, **tables: Any) -> AsyncIterator[Service]:
         service = Service(served, store, settings, http, programs, clock)
         await service.person("ada", name="Ada")
         yield service
+
+
+def push_settings(folder: Path) -> dict[str, Any]:
+    """With a new key, which is written there."""
+    new_key(folder / "vapid.pem")
+    return {"keys": str(folder / "vapid.pem"), "subject": "mailto:ops@example.com"}
+
+
+def problem(answer: httpx.Response, status: int, code: str, path: str = "") -> str:
+    """The detail of an answer that is this problem."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    said = answer.json()
+    assert (said["status"], said["code"]) == (status, code)
+    assert [each["path"] for each in said.get("errors", [])] == ([path] if path else [])
+    assert said["detail"]
+    return str(said["detail"])

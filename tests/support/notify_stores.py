@@ -54,6 +54,11 @@ async def _empty_database(postgres: Postgres) -> str:
     return url
 
 
+def cut(name: str) -> str:
+    """Breaks all connections to a database."""
+    return f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
+
+
 def subscription(number: int = 1) -> PushSubscription:
     """A browser."""
     return PushSubscription(f"browser-{number}", f"https://push.example.com/{number}", "key", "auth")

@@ -7,10 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
 from leaseway import Client, ConnectionLost
+from leaseway_notify.clock import now_ms
 from leaseway_notify.delivery import Delivery, Sending
 from leaseway_notify.event import Event
 from leaseway_notify.notifier import Notifier
-from leaseway_notify.outbox import Outbox, now_ms
+from leaseway_notify.outbox import Outbox
 from leaseway_notify.plan import Plan
 from leaseway_notify.profile import Profile
 from leaseway_notify.serving import serving

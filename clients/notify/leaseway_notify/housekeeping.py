@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Never
 
-from leaseway_notify.outbox import now_ms
+from leaseway_notify.clock import now_ms
 from leaseway_notify.rounds import Pause, every
 from leaseway_notify.settings import HOUR, KeepSettings
 from leaseway_notify.stores.base import HousekeepingStore, Leftover

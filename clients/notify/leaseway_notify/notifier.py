@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from leaseway import Client
+from leaseway_notify.clock import now_ms
 from leaseway_notify.errors import StoreAway, UnknownRecipient
 from leaseway_notify.event import Event
-from leaseway_notify.outbox import Outbox, now_ms
+from leaseway_notify.outbox import Outbox
 from leaseway_notify.plan import Plan, plan
 from leaseway_notify.policy import Policies
 from leaseway_notify.settings import Settings

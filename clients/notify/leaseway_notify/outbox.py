@@ -6,11 +6,11 @@ which nothing is heard are asked for: what the queue has given up is dead here t
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Never
 
 from leaseway import Client, Job, LeasewayError
+from leaseway_notify.clock import now_ms
 from leaseway_notify.delivery import WAITS, Delivery
 from leaseway_notify.queue import post_of
 from leaseway_notify.rounds import Pause, every
@@ -20,11 +20,6 @@ from leaseway_notify.stores.base import OutboxStore
 QUEUE_AGAIN: Final = 5.0
 """Seconds after which a queue that could not be reached, or refused us, is tried again."""
 _log = logging.getLogger("leaseway.notify")
-
-
-def now_ms() -> int:
-    """ms since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 class Outbox:

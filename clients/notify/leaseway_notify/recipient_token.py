@@ -14,6 +14,8 @@ from typing import Any, Final
 import orjson
 
 from leaseway_notify.base64url import from_base64, in_base64
+from leaseway_notify.checks import check_name
+from leaseway_notify.errors import Refused
 
 AUDIENCE: Final = "leaseway-notify"
 LONGEST: Final = 3_600
@@ -61,13 +63,17 @@ def _recipient(claims: dict[str, Any], now: float) -> Recipient:
     recipient, until, audience = claims.get("sub"), claims.get("exp"), claims.get("aud")
     if AUDIENCE not in (audience if isinstance(audience, list) else [audience]):
         raise BadToken(f'the token is not for this service: expected "aud": "{AUDIENCE}"')
-    if not isinstance(recipient, str) or not recipient or type(until) is not int:
-        raise BadToken('the token needs "sub", the recipient, and "exp", in whole seconds since the epoch')
+    try:
+        check_name("sub", recipient)
+    except Refused as refused:
+        raise BadToken(f'the token needs "sub", the recipient: {refused.message}') from None
+    if type(until) is not int:
+        raise BadToken('the token needs "exp", in whole seconds since the epoch')
     if until <= now:
         raise BadToken("the token's time is over; get another one from the application")
     if until > now + LONGEST + SKEW:
         raise BadToken(f"the token holds for too long: at most {LONGEST} seconds are taken")
-    return Recipient(recipient, until)
+    return Recipient(str(recipient), until)
 
 
 def _signature(secret: str, said: str) -> str:

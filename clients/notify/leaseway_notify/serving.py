@@ -14,14 +14,15 @@ from typing import Any, Final
 import uvicorn
 
 from leaseway import Client
+from leaseway_notify.clock import now_ms
 from leaseway_notify.housekeeping import Housekeeper
 from leaseway_notify.notifier import Notifier
-from leaseway_notify.outbox import Outbox, keep_posting, now_ms
+from leaseway_notify.outbox import Outbox, keep_posting
 from leaseway_notify.policy import Policies
 from leaseway_notify.rounds import beside
 from leaseway_notify.service.app import create_app
-from leaseway_notify.service.desk import Desk
 from leaseway_notify.service.live import Live
+from leaseway_notify.service.site import Site
 from leaseway_notify.settings import Settings, http_url
 from leaseway_notify.stores.base import Store
 from leaseway_notify.toml import SettingsRefused
@@ -62,7 +63,7 @@ class Served:
     """A service that serves. `url` has no slash at its end."""
 
     url: str
-    desk: Desk
+    site: Site
     queue: Client[Any, Any]
     web: WebServer
     ended: asyncio.Task[None]
@@ -91,7 +92,7 @@ async def serving(
     queue: Client[Any, Any] = Client(settings.queue.url, settings.queue.token)
     outbox = Outbox(store, queue, settings.outbox, clock)
     policies = policies or settings.policies()
-    desk = Desk(
+    site = Site(
         settings=settings,
         store=store,
         notifier=Notifier(store, queue, settings, policies, clock),
@@ -103,12 +104,12 @@ async def serving(
         clock=clock,
     )
     listener = listen(settings.service.host, settings.service.port)
-    web = WebServer(_uvicorn_config(desk))
+    web = WebServer(_uvicorn_config(site))
     url = http_url(settings.service.host, listener.getsockname()[1])
     async with beside(web.stop, keep_posting(queue, outbox), Housekeeper(store, settings.keep, clock).run()):
         ended = asyncio.create_task(web.serve([listener]))
         try:
-            yield Served(url, desk, queue, web, ended)
+            yield Served(url, site, queue, web, ended)
         finally:
             web.stop()
             await asyncio.wait({ended})
@@ -138,9 +139,9 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _uvicorn_config(desk: Desk) -> uvicorn.Config:
+def _uvicorn_config(site: Site) -> uvicorn.Config:
     return uvicorn.Config(
-        create_app(desk),
+        create_app(site),
         ws="websockets-sansio",
         ws_max_size=MOST_MESSAGE,
         lifespan="off",

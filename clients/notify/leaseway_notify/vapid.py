@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-import orjson
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
-from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -20,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
+from py_vapid.jwt import sign  # type: ignore[import-untyped]
 
 from leaseway_notify.base64url import in_base64
 from leaseway_notify.checks import is_contact
@@ -31,7 +29,6 @@ RENEWED: Final = VALID / 2
 ORIGINS: Final = 1_000
 """Signatures that are kept; one for each push service."""
 _CURVE: Final = ec.SECP256R1()
-_HEAD: Final = in_base64(b'{"typ":"JWT","alg":"ES256"}')
 
 
 class BadKey(ValueError):
@@ -73,18 +70,12 @@ class VapidKey:
         origin = f"{parts.scheme}://{parts.netloc}"
         signed_at, header = self._signed.get(origin, (0.0, ""))
         if not header or not 0 <= now - signed_at < RENEWED:
-            header = f"vapid t={self._token(origin, now)}, k={self.public}"
+            claims = {"aud": origin, "exp": int(now) + VALID, "sub": self._subject}
+            header = f"vapid t={sign(claims, self._key)}, k={self.public}"
             if len(self._signed) >= ORIGINS:
                 self._signed.clear()
             self._signed[origin] = (now, header)
         return header
-
-    def _token(self, origin: str, now: float) -> str:
-        """A JSON Web Token, signed with ES256 (RFC 7518 §3.4: both numbers of the signature in 32 bytes each)."""
-        claims = orjson.dumps({"aud": origin, "exp": int(now) + VALID, "sub": self._subject})
-        said = f"{_HEAD}.{in_base64(claims)}"
-        numbers = decode_dss_signature(self._key.sign(said.encode(), ec.ECDSA(SHA256())))
-        return f"{said}.{in_base64(b''.join(number.to_bytes(32, 'big') for number in numbers))}"
 
 
 def new_key(path: Path) -> None:

@@ -1,7 +1,7 @@
 """The channel `push`: Web Push (RFC 8030), encrypted for each browser (RFC 8291) and signed (RFC 8292).
 
-Owns what a push holds, how it is encrypted, and what push services' answers mean for a subscription. The calls
-themselves are `outbound.py`'s.
+Owns what a push holds, and what push services' answers mean for a subscription. It is encrypted by pywebpush, but sent
+by `outbound.py`, which looks at the address at connect. Only what sends pushes imports this: pywebpush is slow to load.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import http_ece  # type: ignore[import-untyped]
 import orjson
-from cryptography.hazmat.primitives.asymmetric import ec
+from pywebpush import WebPusher  # type: ignore[import-untyped]
 
-from leaseway_notify.base64url import from_base64, in_base64
-from leaseway_notify.classify import Fault, Kind, NotSent, http_kind, retry_after, told
+from leaseway_notify.base64url import in_base64
+from leaseway_notify.channels.subscription_keys import check_keys
+from leaseway_notify.classify import Fault, NotSent, http_kind, retry_after, told
 from leaseway_notify.message import Message, Notes, Skipped
 from leaseway_notify.outbound import Answer, Outbound
 from leaseway_notify.profile import Profile, PushSubscription
@@ -26,8 +26,6 @@ from leaseway_notify.vapid import VapidKey
 
 PLAIN_BYTES: Final = 3_993
 """What fits, encrypted, into the 4,096 bytes that every push service takes (RFC 8030 §7.2, RFC 8291 §4)."""
-KEY_BYTES: Final = 65
-AUTH_BYTES: Final = 16
 BROWSERS: Final = "browsers"
 """Under this name those are noted that took a push."""
 TOPIC_LENGTH: Final = 32
@@ -114,14 +112,14 @@ class Push:
             answer = await self._outbound.post(subscription.endpoint, body, headers, self._options.timeout)
         except NotSent as error:
             return error.fault
-        return verdict(subscription.endpoint, answer, now, self._options.retry_after)
+        return outcome_of(subscription.endpoint, answer, now, self._options.retry_after)
 
     async def _forget(self, ended: Sequence[PushSubscription]) -> None:
         for subscription in ended:
             await self._remove(subscription.endpoint)
 
 
-def verdict(endpoint: str, answer: Answer, now: float, cap: float) -> Fault | Gone | None:
+def outcome_of(endpoint: str, answer: Answer, now: float, cap: float) -> Fault | Gone | None:
     """What an answer means: the push was taken (None), the subscription has ended, or a fault. Pure."""
     kind = http_kind(answer.status)
     if kind is None:
@@ -157,13 +155,9 @@ def payload(message: Message) -> bytes:
 
 def encrypt(plain: bytes, subscription: PushSubscription) -> bytes:
     """The body of a push, for this browser alone. Raises `NotSent` where the subscription's keys are none."""
-    try:
-        key, secret = _bytes(subscription.p256dh, KEY_BYTES), _bytes(subscription.auth, AUTH_BYTES)
-        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), key)
-    except ValueError:
-        raise NotSent(Kind.BAD_ADDRESS, "the keys of a push subscription are none") from None
-    once = ec.generate_private_key(ec.SECP256R1())
-    return bytes(http_ece.encrypt(plain, private_key=once, dh=key, auth_secret=secret, version="aes128gcm"))
+    check_keys(subscription)
+    keys = {"p256dh": subscription.p256dh, "auth": subscription.auth}
+    return bytes(WebPusher({"endpoint": subscription.endpoint, "keys": keys}).encode(plain)["body"])
 
 
 def _cut(text: str, room: int) -> str:
@@ -204,11 +198,3 @@ def _reason(answer: Answer) -> str:
     except orjson.JSONDecodeError:
         return ""
     return str(said.get("reason", "")) if isinstance(said, dict) else ""
-
-
-def _bytes(text: str, length: int) -> bytes:
-    """What base64url says. Raises `ValueError` where it is not of so many bytes."""
-    found = from_base64(text)
-    if len(found) != length:
-        raise ValueError(length)
-    return found

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import secrets
+import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections import deque
@@ -12,10 +14,21 @@ from typing import Final
 
 STOP_WITHIN: Final = 15.0
 LAST_WORDS: Final = 8
+_PORTS: Final = range(12_000, 30_000)
 
 
 class DemoFailed(Exception):
     """Something ended that should not, or did not come about."""
+
+
+def free_port() -> int:
+    """A port of loopback that nobody has; below those that systems give to whoever asks for any, so that it is still
+    free when a process comes to listen on it."""
+    while True:
+        port = secrets.choice(_PORTS)
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @asynccontextmanager

@@ -14,11 +14,12 @@ import aiohttp
 import orjson
 import uvicorn
 from websockets.asyncio.client import connect
+from websockets.exceptions import WebSocketException
 
-from leaseway_notify.demo.application import READER, Application
+from leaseway_notify.demo.application import EVENTS, READER, Application
 from leaseway_notify.demo.browser import Browser
 from leaseway_notify.demo.mailbox import Mailbox
-from leaseway_notify.demo.processes import DemoFailed, process, write_settings
+from leaseway_notify.demo.processes import DemoFailed, free_port, process, write_settings
 from leaseway_notify.serving import WebServer, listen
 from leaseway_notify.vapid import new_key
 
@@ -30,25 +31,49 @@ INTERRUPTED: Final = 130
 Say = Callable[[str], object]
 
 
+class ShowFailed(DemoFailed):
+    """A step of the show went otherwise; everything runs still."""
+
+
 async def run(*, once: bool, port: int, say: Say) -> int:
-    """Gives the exit status: 0 once all was shown, 130 where it was ended before. Raises `DemoFailed`."""
+    """Gives the exit status: 0 once all was shown, 130 where it was ended before.
+
+    Raises `DemoFailed`; unless `once` not for the show, in which the reader may have had a hand.
+    """
     status = INTERRUPTED
-    task = asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    _cancel_on_signals()
     try:
         with tempfile.TemporaryDirectory(prefix="leaseway-notify-") as folder:
             async with _stage(Path(folder), port) as (application, watched):
+                show = _Show(application, say)
+                await show.begin()
                 say(f"The page: {application.address}/")
-                await _beside(watched, _Show(application, say).play())
-                status = 0
+                try:
+                    await _beside(watched, show.play())
+                    status, over = 0, "is over"
+                except ShowFailed as failed:
+                    if once:
+                        raise
+                    over = f"went otherwise, since {failed}"
                 if not once:
-                    say(f"The show is over; now it is yours: {application.address}/ (Ctrl-C ends it)")
+                    say(f"The show {over}; now it is yours: {application.address}/ (Ctrl-C ends it)")
                     await _beside(watched, asyncio.Event().wait())
     except asyncio.CancelledError:
         say("Ended, with everything that was started.")
     return status
+
+
+def _cancel_on_signals() -> None:
+    """The first signal cancels this task, which then ends in order; further ones change nothing."""
+    task = asyncio.current_task()
+    assert task is not None
+
+    def on_signal() -> None:
+        if not task.cancelling():
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
 
 
 async def _beside(watched: list[asyncio.Task[None]], work: Awaitable[object]) -> None:
@@ -72,12 +97,15 @@ async def _stage(folder: Path, port: int) -> AsyncIterator[tuple[Application, li
         ports = {
             "mail": mailbox.port,
             "page": listener.getsockname()[1],
-            "queue": _free_port(),
-            "service": _free_port(),
+            "queue": free_port(),
+            "service": free_port(),
         }
         write_settings(folder, ports, token, secret)
         await asyncio.to_thread(new_key, folder / "vapid.pem")
-        session = await stack.enter_async_context(aiohttp.ClientSession())
+        # A connection that is kept may be ended by the service as it is used again, and a POST is not repeated.
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True))
+        )
         service = f"http://127.0.0.1:{ports['service']}"
         address = f"http://127.0.0.1:{ports['page']}"
         application = Application(service, address, (token, secret), mailbox, Browser(), session)
@@ -98,10 +126,19 @@ class _Show:
         self._application = application
         self._say = say
 
-    async def play(self) -> None:
-        """All of it."""
+    async def begin(self) -> None:
+        """The reader has a profile, before they may press anything."""
         said = {"address": "ada@demo.example", "name": "Ada", "zone": "Europe/Berlin"}
         await self._application.ask("PUT", f"/profiles/{READER}", said)
+
+    async def play(self) -> None:
+        """All of it. Raises `ShowFailed`."""
+        try:
+            await self._play()
+        except (aiohttp.ClientError, WebSocketException) as error:
+            raise ShowFailed(f"the service could not be asked: {error}") from error
+
+    async def _play(self) -> None:
         live = f"{self._application.url.replace('http', 'ws')}/inbox/live"
         async with connect(live, proxy=None) as bell:
             await bell.send(orjson.dumps({"token": self._application.reader_token()}).decode())
@@ -139,8 +176,8 @@ class _Show:
         dead = await self._status(email, "dead")
         self._say(f"Its tries are spent: dead, {dead['error']}")
         attention = await application.ask("GET", "/attention")
-        if [one["id"] for one in attention["dead"]] != [email]:
-            raise DemoFailed("what needs attention is not the one mail that is dead")
+        if email not in [one["id"] for one in attention["dead"]]:
+            raise ShowFailed("the mail that is dead is not among what needs attention")
         self._say("It shows under what needs attention. The mail server works again; retry.")
         application.mailbox.failing = False
         await application.ask("POST", f"/attention/{email}/retry")
@@ -149,7 +186,8 @@ class _Show:
 
     async def _unsubscribed(self) -> None:
         application = self._application
-        link = application.mailbox.mails[-1].unsubscribe
+        title = EVENTS["system"]["title"]
+        link = next(one.unsubscribe for one in reversed(application.mailbox.mails) if one.subject == title)
         async with (
             aiohttp.ClientSession() as session,
             session.post(link, data={"List-Unsubscribe": "One-Click"}) as told,
@@ -158,7 +196,7 @@ class _Show:
         said = (await application.notify("system"))["deliveries"]
         (reason,) = [one["reason"] for one in said if one["channel"] == "email"]
         if reason != "muted":
-            raise DemoFailed(f"after unsubscribing a mail is {reason or 'sent'}")
+            raise ShowFailed(f"after unsubscribing a mail is {reason or 'sent'}")
         self._say("One click on the mail's link, and no more mails of this kind are sent.")
 
     async def _told(self, bell: Any, kind: str) -> Any:
@@ -194,7 +232,7 @@ async def _patience(otherwise: str) -> AsyncIterator[None]:
         async with asyncio.timeout(WITHIN):
             yield
     except TimeoutError:
-        raise DemoFailed(f"{otherwise} within {WITHIN:g} s") from None
+        raise ShowFailed(f"{otherwise} within {WITHIN:g} s") from None
 
 
 @asynccontextmanager
@@ -207,10 +245,3 @@ async def _page(application: Application, listener: socket.socket) -> AsyncItera
     finally:
         web.stop()
         await asyncio.wait({serving})
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

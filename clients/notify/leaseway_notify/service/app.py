@@ -1,6 +1,7 @@
 """The application: which path goes where. Nothing is decided here."""
 
 from starlette.applications import Starlette
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -8,10 +9,19 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 
 from leaseway_notify.service import mail_links, programs, recipients, static
-from leaseway_notify.service.desk import Desk
 from leaseway_notify.service.live_socket import live_socket
 from leaseway_notify.service.problems import HANDLERS
 from leaseway_notify.service.requests import json_response
+from leaseway_notify.service.site import Site
+
+
+class Name(StringConvertor):
+    """A part of a path that a database can look for: none holds a NUL, and what has one leads nowhere."""
+
+    regex = "[^/\\0]+"
+
+
+register_url_convertor("name", Name())
 
 
 async def health(_request: Request) -> Response:
@@ -19,14 +29,14 @@ async def health(_request: Request) -> Response:
     return json_response({"status": "ok"})
 
 
-def create_app(desk: Desk) -> Starlette:
+def create_app(site: Site) -> Starlette:
     """The ASGI application."""
     app = Starlette(
         routes=[*_PROGRAMS, *_RECIPIENTS, *_MAILS, *_PAGES],
         middleware=[
             Middleware(
                 CORSMiddleware,  # No cookies are read anywhere: a page of another site needs a token as any other does.
-                allow_origins=sorted(desk.settings.service.origins),
+                allow_origins=sorted(site.settings.service.origins),
                 allow_methods=["GET", "POST", "PUT"],
                 allow_headers=["Authorization", "Content-Type"],
                 max_age=3_600,
@@ -35,18 +45,18 @@ def create_app(desk: Desk) -> Starlette:
         exception_handlers=HANDLERS,
     )
     app.router.redirect_slashes = False  # A redirect repeats what stands in the path, where tokens travel.
-    app.state.desk = desk
+    app.state.site = site
     return app
 
 
 _PROGRAMS = [
     Route("/notify", programs.notify, methods=["POST"]),
-    Route("/profiles/{recipient}", programs.Profiles),
-    Route("/profiles/{recipient}/work", programs.put_work, methods=["PUT"]),
+    Route("/profiles/{recipient:name}", programs.Profiles),
+    Route("/profiles/{recipient:name}/work", programs.put_work, methods=["PUT"]),
     Route("/announce", programs.announce, methods=["POST"]),
     Route("/deliveries", programs.deliveries, methods=["GET"]),
     Route("/attention", programs.attention, methods=["GET"]),
-    Route("/attention/{delivery}/retry", programs.retry, methods=["POST"]),
+    Route("/attention/{delivery:name}/retry", programs.retry, methods=["POST"]),
     Route("/_health", health, methods=["GET"]),
 ]
 _RECIPIENTS = [
@@ -60,8 +70,8 @@ _RECIPIENTS = [
     Route("/push/subscriptions/remove", recipients.unsubscribe, methods=["POST"]),
 ]
 _MAILS = [
-    Route("/o/{token}", mail_links.opened, methods=["GET"]),
-    Route("/c/{token}", mail_links.clicked, methods=["GET"]),
+    Route("/o/{token:name}", mail_links.opened, methods=["GET"]),
+    Route("/c/{token:name}", mail_links.clicked, methods=["GET"]),
     Route("/u/{token}", mail_links.UnsubscribeEndpoint),
     Route("/u/{token}/undo", mail_links.undo_unsubscribe, methods=["POST"]),
     Route("/p/{token}", mail_links.PreferencesPage),

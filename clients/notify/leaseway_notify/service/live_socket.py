@@ -23,11 +23,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from leaseway_notify.errors import StoreAway
 from leaseway_notify.recipient_token import Recipient
-from leaseway_notify.service.desk import Desk, desk_of
 from leaseway_notify.service.live import Page, TooManyPages
 from leaseway_notify.service.problems import Problem
 from leaseway_notify.service.requests import recognised
 from leaseway_notify.service.shown import entry_shown
+from leaseway_notify.service.site import Site, site_of
 
 HELLO_WITHIN: Final = 10.0
 LOOK_EVERY: Final = 30.0
@@ -52,10 +52,10 @@ async def live_socket(socket: WebSocket) -> None:
     """Serves one page until it leaves."""
     await socket.accept()
     try:
-        desk = desk_of(socket)
-        who, after = await _hello(socket, desk)
-        with desk.live.page(who.id) as page:
-            await _serve(_Shown(socket, desk, who, after), page)
+        site = site_of(socket)
+        who, after = await _hello(socket, site)
+        with site.live.page(who.id) as page:
+            await _serve(_Shown(socket, site, who, after), page)
     except Ended as ended:
         await _close(socket, ended.code, ended.reason)
     except TooManyPages:
@@ -69,7 +69,7 @@ async def _close(socket: WebSocket, code: int, reason: str) -> None:
         await socket.close(code, reason)
 
 
-async def _hello(socket: WebSocket, desk: Desk) -> tuple[Recipient, int | None]:
+async def _hello(socket: WebSocket, site: Site) -> tuple[Recipient, int | None]:
     """Who it is, and the number of the newest entry that the page has; None where it has none yet."""
     try:
         async with asyncio.timeout(HELLO_WITHIN):
@@ -82,7 +82,7 @@ async def _hello(socket: WebSocket, desk: Desk) -> tuple[Recipient, int | None]:
     if not isinstance(token, str) or not (after is None or (type(after) is int and after >= 0)):
         raise Ended(4400, 'expected {"token": "…"}, and perhaps "after", a number')
     try:
-        return recognised(desk, token), after
+        return recognised(site, token), after
     except Problem as problem:
         raise Ended(4401, problem.detail[:120]) from None
 
@@ -90,9 +90,9 @@ async def _hello(socket: WebSocket, desk: Desk) -> tuple[Recipient, int | None]:
 class _Shown:
     """What a page has been told."""
 
-    def __init__(self, socket: WebSocket, desk: Desk, who: Recipient, after: int | None) -> None:
+    def __init__(self, socket: WebSocket, site: Site, who: Recipient, after: int | None) -> None:
         self._socket = socket
-        self._desk = desk
+        self._site = site
         self._who = who
         self._after = after
         self._unread = -1
@@ -100,11 +100,11 @@ class _Shown:
     @property
     def left(self) -> float:
         """Seconds until the token's time is over."""
-        return self._who.until - self._desk.clock() / 1000
+        return self._who.until - self._site.clock() / 1000
 
     async def begin(self) -> None:
         """Tells how many are unread, and what came since the page last looked."""
-        store, me = self._desk.store, self._who.id
+        store, me = self._site.store, self._who.id
         if self._after is None:
             newest = await store.inbox(me, 1)
             self._after = newest[0].number if newest else 0
@@ -114,7 +114,7 @@ class _Shown:
 
     async def look(self) -> None:
         """Tells what is new in the store."""
-        store, me = self._desk.store, self._who.id
+        store, me = self._site.store, self._who.id
         fresh = [one for one in await store.inbox(me, PORTION) if one.number > (self._after or 0)]
         unread = await store.unread(me)
         if len(fresh) == PORTION:

@@ -16,10 +16,10 @@ from starlette.responses import RedirectResponse, Response
 
 from leaseway_notify.errors import Refused
 from leaseway_notify.profile import Profile
-from leaseway_notify.service.desk import Desk, desk_of
 from leaseway_notify.service.html import page
 from leaseway_notify.service.preferences_form import changed, rows
 from leaseway_notify.service.requests import body_of
+from leaseway_notify.service.site import Site, site_of
 from leaseway_notify.stores.base import TokenKind
 from leaseway_notify.unsubscribe import Unsubscribe
 
@@ -44,8 +44,8 @@ async def clicked(request: Request) -> Response:
 
 async def _used(request: Request, kind: TokenKind) -> str:
     """The target of a token of this kind; "" where there is none."""
-    desk = desk_of(request)
-    token = await desk.store.use_token(request.path_params["token"], desk.clock())
+    site = site_of(request)
+    token = await site.store.use_token(request.path_params["token"], site.clock())
     return token.target if token is not None and token.kind == kind else ""
 
 
@@ -71,11 +71,11 @@ async def undo_unsubscribe(request: Request) -> Response:
 
 async def _set(request: Request, *, done: bool) -> Response:
     await body_of(request, MOST_FORM)
-    desk, said = desk_of(request), _read(request)
+    site, said = site_of(request), _read(request)
     if said is None or not said.type:
         return _over()
     change = said.mute if done else said.unmute
-    if await desk.store.change_preferences(said.recipient, change) is None:
+    if await site.store.change_preferences(said.recipient, change) is None:
         return _over()
     return _asked(request, said, done=done, undone=not done)
 
@@ -90,38 +90,38 @@ class PreferencesPage(HTTPEndpoint):
 
     async def get(self, request: Request) -> Response:
         """As they are."""
-        desk, profile = await _owner(request)
-        return _over() if profile is None else _preferences(desk, profile)
+        site, profile = await _owner(request)
+        return _over() if profile is None else _preferences(site, profile)
 
     async def post(self, request: Request) -> Response:
         """As the form says."""
-        desk, profile = await _owner(request)
+        site, profile = await _owner(request)
         form = parse_qs((await body_of(request, MOST_FORM)).decode(errors="replace"), keep_blank_values=True)
         if profile is None:
             return _over()
         try:
-            await desk.store.change_preferences(profile.id, lambda before: changed(before, form, desk.policies))
+            await site.store.change_preferences(profile.id, lambda before: changed(before, form, site.policies))
         except Refused as refused:
-            return _preferences(desk, profile, HTTPStatus.UNPROCESSABLE_ENTITY, fault=str(refused))
-        desk, profile = await _owner(request)
-        return _over() if profile is None else _preferences(desk, profile, saved=True)
+            return _preferences(site, profile, HTTPStatus.UNPROCESSABLE_ENTITY, fault=str(refused))
+        site, profile = await _owner(request)
+        return _over() if profile is None else _preferences(site, profile, saved=True)
 
 
-def _preferences(desk: Desk, profile: Profile, status: HTTPStatus = HTTPStatus.OK, **told: object) -> Response:
+def _preferences(site: Site, profile: Profile, status: HTTPStatus = HTTPStatus.OK, **told: object) -> Response:
     said: Mapping[str, object] = {"saved": False, "fault": "", **told}
     preferences = profile.preferences
-    table = rows(preferences, desk.policies)
+    table = rows(preferences, site.policies)
     return page("preferences.html.j2", status, profile=profile, preferences=preferences, rows=table, **said)
 
 
-async def _owner(request: Request) -> tuple[Desk, Profile | None]:
-    desk, said = desk_of(request), _read(request)
-    return desk, None if said is None else await desk.store.profile(said.recipient)
+async def _owner(request: Request) -> tuple[Site, Profile | None]:
+    site, said = site_of(request), _read(request)
+    return site, None if said is None else await site.store.profile(said.recipient)
 
 
 def _read(request: Request) -> Unsubscribe | None:
-    desk = desk_of(request)
-    return Unsubscribe.read(request.path_params["token"], desk.secret, desk.clock())
+    site = site_of(request)
+    return Unsubscribe.read(request.path_params["token"], site.secret, site.clock())
 
 
 def _over() -> Response:

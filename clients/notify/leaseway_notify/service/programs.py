@@ -7,15 +7,15 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leaseway_notify.checks import check_name, check_text, check_time
+from leaseway_notify.checks import check_name, check_time
 from leaseway_notify.delivery import ATTENTION, ENDED, OPEN
 from leaseway_notify.errors import Refused
 from leaseway_notify.event import Event
 from leaseway_notify.profile import Channel, Profile, check_channel
-from leaseway_notify.service.desk import Desk
 from leaseway_notify.service.problems import Problem, not_found
-from leaseway_notify.service.requests import json_of, json_response, members_of, portion_of, program, wrong
+from leaseway_notify.service.requests import json_body, json_response, members_of, portion_of, program, text_of, wrong
 from leaseway_notify.service.shown import plan_shown, sending_shown
+from leaseway_notify.service.site import Site
 from leaseway_notify.stores.base import DeliveryFilter
 
 MOST_EVENTS: Final = 1_000
@@ -27,14 +27,14 @@ async def notify(request: Request) -> Response:
 
     201 with what became of each; an event that is said again under its `id` gets what it got before.
     """
-    desk = program(request)
-    said = await json_of(request)
+    site = program(request)
+    said = await json_body(request)
     if not isinstance(said, list):
-        (plan,) = await desk.notifier.notify_many([Event.of(said)])
+        (plan,) = await site.notifier.notify_many([Event.of(said)])
         return json_response(plan_shown(plan), HTTPStatus.CREATED)
     if not 1 <= len(said) <= MOST_EVENTS:
         raise wrong("", f"expected 1 to {MOST_EVENTS} events, found {len(said)}")
-    plans = await desk.notifier.notify_many([_event(number, one) for number, one in enumerate(said)])
+    plans = await site.notifier.notify_many([_event(number, one) for number, one in enumerate(said)])
     return json_response([plan_shown(plan) for plan in plans], HTTPStatus.CREATED)
 
 
@@ -54,14 +54,14 @@ class Profiles(HTTPEndpoint):
 
     async def put(self, request: Request) -> Response:
         """Its address, name and zone; preferences and browsers stay as they are."""
-        desk = program(request)
+        site = program(request)
         said = await members_of(request, "address", "name", "zone")
-        await desk.store.save_contact(Profile(request.path_params["recipient"], **said))
-        return await _profile(desk, request)
+        await site.store.save_contact(Profile(request.path_params["recipient"], **said))
+        return await _profile(site, request)
 
 
-async def _profile(desk: Desk, request: Request) -> Response:
-    profile = await desk.store.profile(request.path_params["recipient"])
+async def _profile(site: Site, request: Request) -> Response:
+    profile = await site.store.profile(request.path_params["recipient"])
     if profile is None:
         raise not_found("there is no profile of this recipient")
     return json_response(
@@ -78,45 +78,45 @@ async def _profile(desk: Desk, request: Request) -> Response:
 
 async def put_work(request: Request) -> Response:
     """`PUT /profiles/ID/work`: the recipient is at work on a context, until a time."""
-    desk = program(request)
+    site = program(request)
     said = await members_of(request, "context", "until")
     context, until, recipient = said.get("context"), said.get("until"), request.path_params["recipient"]
     check_name("context", context)
     check_time("until", until)
-    if await desk.store.profile(recipient) is None:
+    if await site.store.profile(recipient) is None:
         raise not_found("there is no profile of this recipient")
-    await desk.store.set_working_on(recipient, str(context), cast(int, until))
+    await site.store.set_working_on(recipient, str(context), cast(int, until))
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 async def announce(request: Request) -> Response:
     """`POST /announce`: a worker has put something into these recipients' inboxes."""
-    desk = program(request)
+    site = program(request)
     recipients = (await members_of(request, "recipients")).get("recipients")
     if not isinstance(recipients, list) or not all(isinstance(one, str) for one in recipients):
         raise wrong("recipients", "expected a list of recipients")
-    desk.live.announce(recipients)
+    site.live.announce(recipients)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 async def deliveries(request: Request) -> Response:
     """`GET /deliveries`: the log, newest first; `status`, `recipient`, `channel` and `notification` narrow it."""
-    desk = program(request)
+    site = program(request)
     asked = request.query_params
     label = asked.get("status", "")
     if label and label not in _LABELS:
         raise wrong("status", f"expected one of {', '.join(_LABELS)}")
     channel = check_channel("channel", asked["channel"]) if "channel" in asked else cast(Channel, "")
-    wanted = DeliveryFilter(label, asked.get("recipient", ""), channel, asked.get("notification", ""))
-    found = await desk.store.deliveries(wanted, portion_of(request), _before(request))
+    wanted = DeliveryFilter(label, text_of(request, "recipient"), channel, text_of(request, "notification"))
+    found = await site.store.deliveries(wanted, portion_of(request), text_of(request, "before"))
     return json_response({"deliveries": [sending_shown(one) for one in found]})
 
 
 async def attention(request: Request) -> Response:
     """`GET /attention`: what a person should look at: failed ones, which cannot succeed as they are, and dead ones."""
-    desk = program(request)
-    found = await desk.store.attention(portion_of(request), _before(request))
-    counts = await desk.store.counts()
+    site = program(request)
+    found = await site.store.attention(portion_of(request), text_of(request, "before"))
+    counts = await site.store.counts()
     shown: dict[str, Any] = {
         status: [sending_shown(one) for one in found if one.delivery.status == status] for status in ATTENTION
     }
@@ -125,15 +125,9 @@ async def attention(request: Request) -> Response:
 
 async def retry(request: Request) -> Response:
     """`POST /attention/ID/retry`: begins one of those anew."""
-    desk = program(request)
-    opened = await desk.store.reopen(request.path_params["delivery"], desk.clock())
+    site = program(request)
+    opened = await site.store.reopen(request.path_params["delivery"], site.clock())
     if opened is None:
         raise Problem(HTTPStatus.CONFLICT, "conflict", "the delivery is neither failed nor dead, or there is none")
-    await desk.outbox.post([opened])
+    await site.outbox.post([opened])
     return json_response({"id": opened.id, "status": opened.label})
-
-
-def _before(request: Request) -> str:
-    before = request.query_params.get("before", "")
-    check_text("before", before, 100)
-    return before

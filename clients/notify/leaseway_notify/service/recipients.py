@@ -8,17 +8,17 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leaseway_notify.channels.push import encrypt
-from leaseway_notify.checks import check_link
+from leaseway_notify.channels.subscription_keys import check_keys
+from leaseway_notify.checks import check_link, check_text
 from leaseway_notify.classify import NotSent
 from leaseway_notify.errors import Refused, UnknownRecipient
 from leaseway_notify.outbound import Outbound
 from leaseway_notify.profile import Preferences, Profile, PushSubscription
-from leaseway_notify.service.desk import Desk
 from leaseway_notify.service.problems import Problem, not_found
 from leaseway_notify.service.requests import (
+    MOST_TEXT,
     flag_of,
-    json_of,
+    json_body,
     json_response,
     members_of,
     number_of,
@@ -27,6 +27,7 @@ from leaseway_notify.service.requests import (
     wrong,
 )
 from leaseway_notify.service.shown import entry_shown
+from leaseway_notify.service.site import Site
 from leaseway_notify.stores.base import InboxVerb
 from leaseway_notify.unsubscribe import Unsubscribe
 
@@ -38,9 +39,9 @@ PAGE_HOLDS: Final = 15 * 60_000
 
 async def get_inbox(request: Request) -> Response:
     """`GET /inbox`: entries, newest first; `before` is the number of the last one that was seen."""
-    desk, me = recipient(request)
+    site, me = recipient(request)
     limit = portion_of(request)
-    entries = await desk.store.inbox(
+    entries = await site.store.inbox(
         me,
         limit,
         before=number_of(request, "before", 0, 2**53),
@@ -49,17 +50,17 @@ async def get_inbox(request: Request) -> Response:
     )
     more = entries[-1].number if len(entries) == limit else None
     shown = [entry_shown(entry) for entry in entries]
-    return json_response({"entries": shown, "unread": await desk.store.unread(me), "before": more})
+    return json_response({"entries": shown, "unread": await site.store.unread(me), "before": more})
 
 
 async def mark(request: Request) -> Response:
     """`POST /inbox/read`, `unread`, `archive` or `unarchive`: `ids` of notifications, or `"all": true`."""
-    desk, me = recipient(request)
+    site, me = recipient(request)
     verb = _verb(request.path_params["verb"])
     ids = _marked(await members_of(request, "ids", "all"))
-    changed = await desk.store.mark_inbox(me, verb, ids, desk.clock())
-    desk.live.marked(me, verb, ids)
-    return json_response({"changed": changed, "unread": await desk.store.unread(me)})
+    changed = await site.store.mark_inbox(me, verb, ids, site.clock())
+    site.live.marked(me, verb, ids)
+    return json_response({"changed": changed, "unread": await site.store.unread(me)})
 
 
 def _verb(said: str) -> InboxVerb:
@@ -78,6 +79,8 @@ def _marked(said: dict[str, Any]) -> list[str] | None:
         raise wrong("ids", 'expected a list of ids, or "all": true instead')
     if not 1 <= len(ids) <= MOST_MARKED:
         raise wrong("ids", f"expected 1 to {MOST_MARKED:,} ids, found {len(ids)}")
+    for one in ids:
+        check_text("ids", one, MOST_TEXT)
     return ids
 
 
@@ -86,54 +89,54 @@ class PreferencesEndpoint(HTTPEndpoint):
 
     async def get(self, request: Request) -> Response:
         """As they are."""
-        desk, me = recipient(request)
-        return json_response((await _profile(desk, me)).preferences.as_json())
+        site, me = recipient(request)
+        return json_response((await _profile(site, me)).preferences.as_json())
 
     async def put(self, request: Request) -> Response:
         """All of them, in place of what there was."""
-        desk, me = recipient(request)
-        wanted = Preferences.of(await json_of(request))
-        if await desk.store.change_preferences(me, lambda _: wanted) is None:
+        site, me = recipient(request)
+        wanted = Preferences.of(await json_body(request))
+        if await site.store.change_preferences(me, lambda _: wanted) is None:
             raise UnknownRecipient(me)
         return json_response(wanted.as_json())
 
 
 async def preferences_page(request: Request) -> Response:
     """`POST /preferences/page`: a link to the page of preferences, which needs no token and holds for a while."""
-    desk, me = recipient(request)
-    await _profile(desk, me)
-    said = Unsubscribe(me, "", "in_app", desk.clock() + PAGE_HOLDS)
-    return json_response({"url": f"{desk.settings.service.public_url}/p/{said.token(desk.secret)}"})
+    site, me = recipient(request)
+    await _profile(site, me)
+    said = Unsubscribe(me, "", "in_app", site.clock() + PAGE_HOLDS)
+    return json_response({"url": f"{site.settings.service.public_url}/p/{said.token(site.secret)}"})
 
 
 async def push_key(request: Request) -> Response:
     """`GET /push`: what a browser subscribes with; null where there are no pushes."""
-    desk, _ = recipient(request)
-    return json_response({"publicKey": desk.push_key or None})
+    site, _ = recipient(request)
+    return json_response({"publicKey": site.push_key or None})
 
 
 async def subscribe(request: Request) -> Response:
     """`POST /push/subscriptions`: what the browser's `PushSubscription` says as JSON."""
-    desk, me = recipient(request)
-    if not desk.push_key:
+    site, me = recipient(request)
+    if not site.push_key:
         raise Problem(HTTPStatus.CONFLICT, "conflict", "there are no pushes here: push.keys of notify.toml is not set")
     said = await members_of(request, "endpoint", "keys", "expirationTime")
-    subscription = _subscription(said, loopback=desk.settings.push.allow_private)
-    known = [one.endpoint for one in (await _profile(desk, me)).subscriptions]
+    subscription = _subscription(said, loopback=site.settings.push.allow_private)
+    known = [one.endpoint for one in (await _profile(site, me)).subscriptions]
     if subscription.endpoint not in known and len(known) >= MOST_BROWSERS:
         detail = f"{MOST_BROWSERS} browsers take pushes already, which is the most; remove one"
         raise Problem(HTTPStatus.CONFLICT, "limit", detail)
-    await desk.store.add_subscription(me, subscription)
+    await site.store.add_subscription(me, subscription)
     return json_response({"id": subscription.id}, HTTPStatus.CREATED)
 
 
 async def unsubscribe(request: Request) -> Response:
     """`POST /push/subscriptions/remove`: this browser, one's own, takes no pushes any more."""
-    desk, me = recipient(request)
+    site, me = recipient(request)
     endpoint = (await members_of(request, "endpoint")).get("endpoint")
     check_link("endpoint", endpoint)
-    own = {one.endpoint for one in (await _profile(desk, me)).subscriptions}
-    removed = endpoint in own and await desk.store.remove_subscription(str(endpoint))
+    own = {one.endpoint for one in (await _profile(site, me)).subscriptions}
+    removed = endpoint in own and await site.store.remove_subscription(str(endpoint))
     return json_response({"removed": removed})
 
 
@@ -150,14 +153,14 @@ def _subscription(said: dict[str, Any], *, loopback: bool) -> PushSubscription:
     except NotSent as error:
         raise Refused("endpoint", error.fault.message) from None
     try:
-        encrypt(b"", one)
+        check_keys(one)
     except NotSent as error:
         raise Refused("keys", error.fault.message) from None
     return one
 
 
-async def _profile(desk: Desk, me: str) -> Profile:
-    profile = await desk.store.profile(me)
+async def _profile(site: Site, me: str) -> Profile:
+    profile = await site.store.profile(me)
     if profile is None:
         raise UnknownRecipient(me)
     return profile

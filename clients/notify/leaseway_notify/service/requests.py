@@ -8,13 +8,16 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from leaseway_notify.checks import check_text
 from leaseway_notify.recipient_token import BadToken, Recipient, read_token
-from leaseway_notify.service.desk import Desk, desk_of
 from leaseway_notify.service.problems import Problem, unauthorized
+from leaseway_notify.service.site import Site, site_of
 
 MOST_BODY: Final = 2**20
 """Bytes of a body."""
 MOST_ENTRIES: Final = 100
+MOST_TEXT: Final = 200
+"""Characters of a text of the query."""
 _NO_BEARER: Final = "expected the header Authorization: Bearer and a token"
 
 
@@ -29,7 +32,7 @@ async def body_of(request: Request, most: int = MOST_BODY) -> bytes:
     return bytes(body)
 
 
-async def json_of(request: Request) -> Any:
+async def json_body(request: Request) -> Any:
     """What a body in JSON says."""
     try:
         return orjson.loads(await body_of(request))
@@ -39,7 +42,7 @@ async def json_of(request: Request) -> Any:
 
 async def members_of(request: Request, *known: str) -> dict[str, Any]:
     """The members of a body that is an object, none but these."""
-    said = await json_of(request)
+    said = await json_body(request)
     if not isinstance(said, dict):
         raise wrong("", f"expected an object with {', '.join(known)}")
     for name in said:
@@ -63,6 +66,13 @@ def number_of(request: Request, name: str, default: int, most: int) -> int:
     return int(text)
 
 
+def text_of(request: Request, name: str) -> str:
+    """A text of the query that a database can look for; "" where nothing is said."""
+    text = request.query_params.get(name, "")
+    check_text(name, text, MOST_TEXT)
+    return text
+
+
 def flag_of(request: Request, name: str) -> bool:
     """`true` or `false` of the query; false where nothing is said."""
     text = request.query_params.get(name, "false")
@@ -84,25 +94,25 @@ def json_response(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
     return Response(orjson.dumps(value), status, {"Cache-Control": "no-store"}, "application/json")
 
 
-def program(request: Request) -> Desk:
-    """The desk, for a program that says the service's token."""
-    desk = desk_of(request)
-    token = desk.settings.service.token or ""
+def program(request: Request) -> Site:
+    """The site, for a program that says the service's token."""
+    site = site_of(request)
+    token = site.settings.service.token or ""
     if not token or not hmac.compare_digest(_bearer(request).encode(), token.encode()):
         raise unauthorized("the token is not service.token of notify.toml")
-    return desk
+    return site
 
 
-def recipient(request: Request) -> tuple[Desk, str]:
-    """The desk, and the recipient whose token is said."""
-    desk = desk_of(request)
-    return desk, recognised(desk, _bearer(request)).id
+def recipient(request: Request) -> tuple[Site, str]:
+    """The site, and the recipient whose token is said."""
+    site = site_of(request)
+    return site, recognised(site, _bearer(request)).id
 
 
-def recognised(desk: Desk, token: str) -> Recipient:
+def recognised(site: Site, token: str) -> Recipient:
     """Whose token it is."""
     try:
-        return read_token(token, desk.settings.service.secret or "", desk.clock() / 1000)
+        return read_token(token, site.settings.service.secret or "", site.clock() / 1000)
     except BadToken as bad:
         raise unauthorized(str(bad)) from None
 

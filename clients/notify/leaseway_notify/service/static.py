@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leaseway_notify.service.desk import desk_of
+from leaseway_notify.service.site import site_of
 from leaseway_notify.settings import ServiceSettings
 
 _MEDIA: Final = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
@@ -30,7 +30,7 @@ _PLAIN: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache
 
 async def inbox_page(request: Request) -> Response:
     """`GET /`: the inbox. Whose it is says the token in the address's fragment, which no server is sent."""
-    service = desk_of(request).settings.service
+    service = site_of(request).settings.service
     text = _INBOX.read_text(encoding="utf-8").replace("{token_url}", escape(service.token_url, quote=True))
     return _answer(request, text.encode(), "text/html; charset=utf-8", {"Content-Security-Policy": policy(service)})
 

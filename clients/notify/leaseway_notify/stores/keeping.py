@@ -73,5 +73,7 @@ async def _take_place(session: Session, key: str, hour: int, most: int, delivery
 
 async def _drop_with_notifications(session: Session, what: Leftover, before: int, limit: int) -> int:
     dropped = [row["notification_id"] for row in await session.rows(f"drop_{what}", before, limit)]
-    await session.run("drop_notifications", sorted(set(dropped)))
+    ids = sorted(set(dropped))
+    await session.rows("lock_notifications", ids)
+    await session.run("drop_notifications", ids)
     return len(dropped)

@@ -259,6 +259,10 @@ DELETE FROM {schema}delivery WHERE id IN (
 DELETE FROM {schema}inbox WHERE number IN (
     SELECT number FROM {schema}inbox WHERE delivered_at < $1 ORDER BY delivered_at LIMIT $2) RETURNING notification_id;
 
+-- name: lock_notifications
+-- Two who drop parts of one come here one after the other, and the later one sees that nothing is left of it.
+SELECT id FROM {schema}notification WHERE id {in $1} ORDER BY id {for_update};
+
 -- name: drop_notifications
 DELETE FROM {schema}notification WHERE id {in $1}
 AND NOT EXISTS (SELECT 1 FROM {schema}delivery WHERE notification_id = {schema}notification.id)

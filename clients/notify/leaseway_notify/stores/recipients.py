@@ -8,7 +8,7 @@ from leaseway_notify.profile import Preferences, Profile, PushSubscription
 from leaseway_notify.stores.base import InboxEntry, InboxVerb
 from leaseway_notify.stores.database import Session, Verbs
 from leaseway_notify.stores.planning import profiles_in
-from leaseway_notify.stores.rows import entry_of, json_of, preferences_of
+from leaseway_notify.stores.rows import entry_of, preferences_of, to_json
 
 
 class Profiles(Verbs):
@@ -24,7 +24,7 @@ class Profiles(Verbs):
 
     async def save_profile(self, profile: Profile) -> None:
         """Writes it, in place of what there was."""
-        said = (profile.id, profile.address, profile.name, profile.zone, json_of(profile.preferences.as_json()))
+        said = (profile.id, profile.address, profile.name, profile.zone, to_json(profile.preferences.as_json()))
 
         async def work(session: Session) -> None:
             await session.run("save_recipient", *said)
@@ -38,7 +38,7 @@ class Profiles(Verbs):
 
     async def save_contact(self, profile: Profile) -> None:
         """Writes its address, name and zone, and nothing else of one that is there."""
-        said = (profile.id, profile.address, profile.name, profile.zone, json_of(profile.preferences.as_json()))
+        said = (profile.id, profile.address, profile.name, profile.zone, to_json(profile.preferences.as_json()))
         await self._database.do(lambda session: session.run("save_contact", *said))
 
     async def change_preferences(
@@ -51,7 +51,7 @@ class Profiles(Verbs):
             if not rows:
                 return None
             changed = change(preferences_of(rows[0]["preferences"]))
-            await session.run("set_preferences", recipient, json_of(changed.as_json()))
+            await session.run("set_preferences", recipient, to_json(changed.as_json()))
             return changed
 
         return await self._database.do(work)
@@ -82,6 +82,8 @@ class Inboxes(Verbs):
         """Puts it there, once."""
 
         async def work(session: Session) -> InboxEntry:
+            # One after another, so that who has seen a number never misses a smaller one.
+            await session.rows("lock_recipient", notification.recipient)
             await session.run("put_in_inbox", notification.id, notification.recipient, now)
             (row,) = await session.rows("inbox_entry", notification.id)
             return entry_of(row)

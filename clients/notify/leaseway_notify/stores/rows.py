@@ -39,16 +39,16 @@ def entry_of(row: Row) -> InboxEntry:
 def values_of(one: Any) -> list[Any]:
     """What is bound for a delivery, a notification or a token, in the order of its columns."""
     values = [getattr(one, of.name) for of in fields(one)]
-    return [value if isinstance(value, str | int) else json_of(value) for value in values]
+    return [value if isinstance(value, str | int) else to_json(value) for value in values]
 
 
-def json_of(value: Any) -> str:
+def to_json(value: Any) -> str:
     """As the database keeps it."""
     return orjson.dumps(value).decode()
 
 
 def preferences_of(text: str) -> Preferences:
-    """What `json_of` made of them."""
+    """What `to_json` made of them."""
     return Preferences.of(orjson.loads(text))
 
 

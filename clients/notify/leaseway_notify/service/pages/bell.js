@@ -165,7 +165,6 @@ export class LeasewayBell extends HTMLElement {
   async readAll(ids = null) {
     try {
       await this.#inbox.mark("read", ids);
-      if (this.open) await this.#load();
     } catch (error) {
       this.#parts.fault.textContent = `It could not be marked: ${error.message}`;
     }

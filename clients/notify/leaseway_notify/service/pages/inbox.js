@@ -46,10 +46,27 @@ async function load({ older = false } = {}) {
   if (!older && list === "all" && told.entries.length) inbox.has(told.entries[0].number);
   const rows = told.entries.map(row);
   if (older) part("entries").append(...rows);
-  else part("entries").replaceChildren(...rows);
+  else replace(rows);
   before = told.before;
   part("more").hidden = before === null;
   part("empty").hidden = part("entries").childElementCount > 0;
+}
+
+// The keyboard stays where it was: on the same entry, or on the one that took its place.
+function replace(rows) {
+  const [entries, focused] = [part("entries"), document.activeElement];
+  const item = focused?.closest("#entries > li");
+  const place = [...entries.children].indexOf(item);
+  const control = item && controls(item).indexOf(focused);
+  entries.replaceChildren(...rows);
+  if (!item) return;
+  const same = rows.find((one) => one.dataset.id === item.dataset.id);
+  const next = rows[Math.min(place, rows.length - 1)];
+  ((same && controls(same)[control]) ?? next?.querySelector("button") ?? part("read-all")).focus();
+}
+
+function controls(item) {
+  return [...item.querySelectorAll("a, button")];
 }
 
 function row(entry) {
@@ -70,23 +87,13 @@ function row(entry) {
   return item;
 
   function button([verb, words]) {
-    return make("button", { type: "button", "aria-label": `${words}: ${entry.title}`, onclick: () => press(verb) }, words);
-  }
-
-  // The keyboard stays where it was, also where the list is made anew.
-  async function press(verb) {
-    const place = [...part("entries").children].indexOf(item);
-    await mark(verb, entry);
-    const rows = part("entries").children;
-    (rows[Math.min(place, rows.length - 1)]?.querySelector("button") ?? part("read-all")).focus();
+    const onclick = () => void mark(verb, entry);
+    return make("button", { type: "button", "aria-label": `${words}: ${entry.title}`, onclick }, words);
   }
 }
 
 function mark(verb, entry) {
-  return trying(async () => {
-    await inbox.mark(verb, [entry.id]);
-    await load();
-  });
+  return trying(() => inbox.mark(verb, entry && [entry.id]));
 }
 
 async function showPush() {
@@ -108,12 +115,7 @@ for (const button of document.querySelectorAll("[data-list]")) {
   });
 }
 part("more").addEventListener("click", () => void trying(() => load({ older: true })));
-part("read-all").addEventListener("click", () => {
-  void trying(async () => {
-    await inbox.mark("read", null);
-    await load();
-  });
-});
+part("read-all").addEventListener("click", () => void mark("read", null));
 part("push").addEventListener("click", () => {
   void trying(async () => {
     await (part("push").dataset.state === "on" ? pushOff(inbox) : pushOn(inbox));

@@ -20,6 +20,7 @@ export class Inbox extends EventTarget {
   #waits = 0;
   #timer = 0;
   #wanted = false;
+  #echoes = new Set();
   #online = () => this.#again();
 
   // `token` is what one begins with; `tokenUrl`, an address of the application's, gives the following ones.
@@ -54,11 +55,18 @@ export class Inbox extends EventTarget {
     return this.ask(`inbox?${new URLSearchParams(query)}`);
   }
 
-  // `ids` of notifications, or null for all.
+  // `ids` of notifications, or null for all. The socket tells every page of it, but this one knows by then.
   async mark(verb, ids) {
-    const told = await this.ask(`inbox/${verb}`, ids === null ? { all: true } : { ids });
-    this.#tell("unread", told.unread);
-    return told;
+    const echo = JSON.stringify([verb, ids]);
+    if (this.state === "open") this.#echoes.add(echo);
+    try {
+      const told = await this.ask(`inbox/${verb}`, ids === null ? { all: true } : { ids });
+      this.#tell("unread", told.unread);
+    } catch (error) {
+      this.#echoes.delete(echo);
+      throw error;
+    }
+    this.#tell("marked", { verb, ids });
   }
 
   // The JSON of an answer; a body makes it a POST. Throws an Error with the service's own words.
@@ -117,7 +125,10 @@ export class Inbox extends EventTarget {
       this.#newest = message.entries.at(-1).number;
       this.#tell("entries", message.entries);
     }
-    if (message.type === "marked") this.#tell("marked", message);
+    if (message.type === "marked") {
+      const { verb, ids } = message;
+      if (!this.#echoes.delete(JSON.stringify([verb, ids]))) this.#tell("marked", { verb, ids });
+    }
     if (message.type === "anew") this.#tell("anew", null);
     if (message.unread !== undefined) this.#tell("unread", message.unread);
   }
@@ -129,6 +140,7 @@ export class Inbox extends EventTarget {
 
   async #lost(code) {
     this.#socket = null;
+    this.#echoes.clear();
     if (!this.#wanted) return;
     if (code === SIGNED_OUT && !(await this.#renew())) {
       this.#token = "";

@@ -1,4 +1,4 @@
-"""What all requests of the service share. Values; nothing is answered here."""
+"""What all requests and sockets of the service share. Values; nothing is answered here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from leaseway_notify.stores.base import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Site:
     """`secret` is the store's, with which links of mails are signed; `push_key` is what browsers subscribe with, ""
     where there are no pushes. `clock` gives ms since the epoch."""
 
@@ -29,8 +29,8 @@ class Desk:
     clock: Callable[[], int]
 
 
-def desk_of(connection: HTTPConnection) -> Desk:
-    """The desk that a request or a socket came to."""
-    desk = connection.app.state.desk
-    assert isinstance(desk, Desk)
-    return desk
+def site_of(connection: HTTPConnection) -> Site:
+    """The site that a request or a socket came to."""
+    site = connection.app.state.site
+    assert isinstance(site, Site)
+    return site
