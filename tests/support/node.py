@@ -1,8 +1,8 @@
 """Where tests run the JavaScript client: in Node, the machine's own where it is new enough, else the wheel's; and in
 Deno and Bun, the machine's own or what `make runtimes` fetched.
 
-Where there is no Node the test is skipped; with CI=true, where nothing may be skipped for want of a tool, it fails. Deno
-and Bun have a command of their own, which fetches them and runs their tests: elsewhere what wants them is skipped.
+Where there is no Node the test is skipped; with CI=true, where nothing may be skipped for want of a tool, it fails.
+Deno and Bun have a command of their own, which fetches them and runs their tests: elsewhere these are skipped.
 """
 
 import asyncio
