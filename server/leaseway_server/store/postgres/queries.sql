@@ -256,10 +256,10 @@ WITH RECURSIVE head (rank, due_at) AS (
 )
 SELECT min(due_at) FROM head;
 
--- name: mark
+-- name: number_turn
 -- What the turn adds to this server's share of the counts, and its number: who finds it knows that all of it is there.
 -- $11 and $12 are written where other servers are to know: the rows that changed, and those that became ready.
-WITH marked AS (
+WITH counted AS (
     INSERT INTO leaseway.share AS mine
         (queue, server, turn, pending, processing, finished, failed, dead, cancelled, expired)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
@@ -272,7 +272,7 @@ INSERT INTO leaseway.change (queue, server, turn, at, seqs, ready)
 SELECT $1, $2, $3, floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, $11::bigint[], $12::bigint[]
 WHERE $13;
 
--- name: marked
+-- name: last_turn
 -- Waits until the transaction that may have written it is over.
 SELECT turn FROM leaseway.share WHERE queue = $1 AND server = $2 FOR UPDATE;
 

@@ -41,7 +41,7 @@ _CANDIDATE: Final = len(Candidate._fields)
 
 
 @dataclass(slots=True)
-class Marks:
+class Numbering:
     """How this server's turns of one queue are numbered. `turn` is the last one that was committed."""
 
     server: int
@@ -70,7 +70,7 @@ class PostgresTurn:
         connection: Connection,
         queue: int,
         ids: IdPermutation,
-        marks: Marks,
+        numbering: Numbering,
         time_of: Callable[[int], int],
         *,
         durable: bool,
@@ -83,7 +83,7 @@ class PostgresTurn:
         self._execute = connection.execute
         self._queue = queue
         self._ids = ids
-        self._marks = marks
+        self._numbering = numbering
         self._time_of = time_of
         self._durable = durable
         self._loaded: dict[str, Item] = {}
@@ -243,7 +243,7 @@ class PostgresTurn:
         return found
 
     async def count(self, more: Mapping[Status, int]) -> None:
-        """There are so many more of each status; written with the mark of the turn."""
+        """There are so many more of each status; written with the number of the turn."""
         self._written.more.update(more)
         self._written.anything = True
 
@@ -305,7 +305,7 @@ class PostgresTurn:
         written = self._written
         light = not (self._durable or written.shown)
         if written.anything:
-            await self._mark(written)
+            await self._number(written)
         try:
             with postgres_errors(), in_step(self._connection):
                 ended = await self._execute(SQL["commit_light" if light else "commit"])
@@ -313,13 +313,13 @@ class PostgresTurn:
             away.unknown = written.anything
             raise
         assert ended == "COMMIT", "the transaction had failed, and nobody said so"
-        self._marks.turn += written.anything
+        self._numbering.turn += written.anything
 
-    async def _mark(self, written: _Written) -> None:
-        marks = self._marks
+    async def _number(self, written: _Written) -> None:
+        numbering = self._numbering
         more = [written.more[status] for status in STATUSES]
-        said = (written.rows, written.ready, marks.announce)
-        await self._fetch(SQL["mark"], self._queue, marks.server, marks.turn + 1, *more, *said)
+        said = (written.rows, written.ready, numbering.announce)
+        await self._fetch(SQL["number_turn"], self._queue, numbering.server, numbering.turn + 1, *more, *said)
 
     async def _lock_keys(self, keys: set[str]) -> None:
         """Each key by itself, or all of the queue's at once; the locks of the first kind count as one of the second."""
