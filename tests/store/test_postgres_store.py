@@ -539,7 +539,7 @@ async def test_a_turn_tells_others_what_it_changed_while_there_are_any(
     await posted(store, NewItem("1"))
     assert await ask(database, "SELECT count(*) FROM leaseway.change") == 0
     store.numbering.announce = True
-    ready, later = await posted(store, NewItem("1"), NewItem("2", delay_ms=5))
+    ready, later = await posted(store, NewItem("1"), NewItem("2", delay_ms=5, posted_by="ann"))
     await changed(store, ready, Claim(2, "box", "w"))
     await changed(store, later, Cancel())
     async with store.turn(durable=True) as turn:
@@ -549,12 +549,12 @@ async def test_a_turn_tells_others_what_it_changed_while_there_are_any(
         await turn.commit()
     store.check()
     async with database.transaction() as connection:
-        rows = await connection.fetch("SELECT turn, seqs, ready FROM leaseway.change ORDER BY turn")
+        rows = await connection.fetch("SELECT turn, seqs, ready, ended, posters FROM leaseway.change ORDER BY turn")
     assert [tuple(row) for row in rows] == [
-        (2, [ready.seq, later.seq], [ready.seq]),
-        (3, [ready.seq], []),
-        (4, [later.seq], []),
-        (5, [later.seq], []),
+        (2, [ready.seq, later.seq], [ready.seq], [], []),
+        (3, [ready.seq], [], [], []),
+        (4, [later.seq], [], [later.seq], ["ann"]),
+        (5, [later.seq], [], [], []),
     ]
     await store.maintain()
     monkeypatch.setattr(store_module, "CHANGES_MS", -1)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from leaseway_server.core.access import Right
 from leaseway_server.runtime import neighbours, peers
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.store.postgres import servers
@@ -36,19 +37,23 @@ class Cluster:
         self._toml = toml
         self._stack = stack
 
-    async def add(self, clock: Clock | None = None, *, url: str = "", listen_url: str = "") -> TestServer:
-        """One more; `url` may lead to the database by another way."""
-        running = self.another(clock, url=url, listen_url=listen_url)
+    async def add(
+        self, clock: Clock | None = None, *, url: str = "", listen_url: str = "", users: Sequence[str] = ()
+    ) -> TestServer:
+        """One more; `url` may lead to the database by another way. Each of the users gets a token."""
+        running = self.another(clock, url=url, listen_url=listen_url, users=users)
         self.servers.append(await self._stack.enter_async_context(running))
         return self.servers[-1]
 
     def another(
-        self, clock: Clock | None = None, *, url: str = "", listen_url: str = ""
+        self, clock: Clock | None = None, *, url: str = "", listen_url: str = "", users: Sequence[str] = ()
     ) -> AbstractAsyncContextManager[TestServer]:
         """One that a test may end before the others."""
         folder = self._folder / str(next(self._folders))
         folder.mkdir()
-        return running_server(folder, self._toml, clock=clock, store=url or self.url, listen_url=listen_url)
+        named: dict[str, Sequence[Right]] = dict.fromkeys(users, ())
+        store = url or self.url
+        return running_server(folder, self._toml, users=named, clock=clock, store=store, listen_url=listen_url)
 
 
 @asynccontextmanager

@@ -31,6 +31,8 @@ class News:
 
     changed: dict[str, None] = field(default_factory=dict)
     ready: dict[str, None] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
+    """What ended meanwhile, and who had posted it."""
     counts: dict[Status, int] = field(default_factory=dict)
     """How many items there are on all servers; empty where that was not looked at."""
     paused: bool | None = None
@@ -140,6 +142,7 @@ class Neighbours:
             news.seen[each.server] = each.turn
             news.changed.update(dict.fromkeys(each.changed))
             news.ready.update(dict.fromkeys(each.ready))
+            news.ended.update(each.ended)
         for server, seen in behind.items():
             read = news.seen.get(server, seen)
             news.gap |= read < last[server]

@@ -73,7 +73,11 @@ class PostgresSharedQueue:
     async def changes(self, seen: Mapping[int, int]) -> list[Turned]:
         """The turns that were not seen."""
         rows = await self._ask(SQL["changes"], self.number, list(seen), list(seen.values()))
-        return [Turned(server, turn, self._named(seqs), self._named(ready)) for server, turn, seqs, ready in rows]
+        turned = []
+        for server, turn, *seqs, posters in rows:
+            changed, ready, ended = map(self._named, seqs)
+            turned.append(Turned(server, turn, changed, ready, dict(zip(ended, posters, strict=True))))
+        return turned
 
     def _named(self, seqs: Sequence[int]) -> list[str]:
         return [self._ids.id_of(seq) for seq in seqs]

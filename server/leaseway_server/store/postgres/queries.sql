@@ -258,7 +258,8 @@ SELECT min(due_at) FROM head;
 
 -- name: number_turn
 -- What the turn adds to this server's share of the counts, and its number: who finds it knows that all of it is there.
--- $11 and $12 are written where other servers are to know: the rows that changed, and those that became ready.
+-- What follows is written where other servers are to know: the rows that changed, those that became ready, those that
+-- ended, and who had posted these.
 WITH counted AS (
     INSERT INTO leaseway.share AS mine
         (queue, server, turn, pending, processing, finished, failed, dead, cancelled, expired)
@@ -268,9 +269,10 @@ WITH counted AS (
         failed = mine.failed + excluded.failed, dead = mine.dead + excluded.dead,
         cancelled = mine.cancelled + excluded.cancelled, expired = mine.expired + excluded.expired
 )
-INSERT INTO leaseway.change (queue, server, turn, at, seqs, ready)
-SELECT $1, $2, $3, floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, $11::bigint[], $12::bigint[]
-WHERE $13;
+INSERT INTO leaseway.change (queue, server, turn, at, seqs, ready, ended, posters)
+SELECT $1, $2, $3, floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, $11::bigint[], $12::bigint[],
+    $13::bigint[], $14::text[]
+WHERE $15;
 
 -- name: last_turn
 -- Waits until the transaction that may have written it is over.

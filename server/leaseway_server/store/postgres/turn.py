@@ -52,13 +52,14 @@ class Numbering:
 
 @dataclass(slots=True)
 class _Written:
-    """What a turn wrote so far; `rows` and `ready` as `change` has them."""
+    """What a turn wrote so far; `rows`, `ready` and `ended` (with the posters) as `change` has them."""
 
     anything: bool = False
     shown: bool = False
     """Whether anything of it shows in a view."""
     rows: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
+    ended: dict[int, str] = field(default_factory=dict)
     more: Counter[Status] = field(default_factory=Counter)
 
 
@@ -188,6 +189,7 @@ class PostgresTurn:
         await self._save_results([item for item in items if item.status == "finished"])
         self._changed(items)
         self._became_ready(items)
+        self._ended(items)
 
     async def save(self, changes: Sequence[tuple[Item, Item]]) -> None:
         """Changed items, in one statement: what is as it was costs no index anything."""
@@ -207,6 +209,7 @@ class PostgresTurn:
         await self._save_results([after for before, after in changes if after.status == "finished" != before.status])
         self._changed(after for _, after in changes)
         self._became_ready(after for before, after in changes if not before.ready)
+        self._ended(after for before, after in changes if before.rev != after.rev)
 
     async def stamp(self, told: Collection[tuple[str, int]]) -> None:
         """Notes the first delivery of ends, with `time`: once the rows are locked that are waited for."""
@@ -255,6 +258,8 @@ class PostgresTurn:
         """Nothing is left of them."""
         await self._write(SQL["delete"], [item.seq for item in items])
         self._changed(items)
+        loaded = self._loaded
+        self._ended(item for item in items if item.id in loaded and loaded[item.id].rev != item.rev)
 
     async def body_sizes(self, items: Collection[Item]) -> dict[str, int]:
         """How large the bodies are."""
@@ -318,7 +323,7 @@ class PostgresTurn:
     async def _number(self, written: _Written) -> None:
         numbering = self._numbering
         more = [written.more[status] for status in STATUSES]
-        said = (written.rows, written.ready, numbering.announce)
+        said = (written.rows, written.ready, list(written.ended), list(written.ended.values()), numbering.announce)
         await self._fetch(SQL["number_turn"], self._queue, numbering.server, numbering.turn + 1, *more, *said)
 
     async def _lock_keys(self, keys: set[str]) -> None:
@@ -355,6 +360,9 @@ class PostgresTurn:
 
     def _became_ready(self, items: Iterable[Item]) -> None:
         self._written.ready.extend(item.seq for item in items if item.ready)
+
+    def _ended(self, items: Iterable[Item]) -> None:
+        self._written.ended.update((item.seq, item.posted_by) for item in items if item.terminal)
 
 
 def _lock(name: str) -> int:
