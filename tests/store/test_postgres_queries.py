@@ -26,7 +26,7 @@ INDEXES = {
     "pick_to_take": ["item_ready", "body_pkey"],
     "pick_to_look": ["item_ready", "body_pkey"],
     "pick_match": ["item_match_3", "body_pkey"],
-    "take": ["item_pkey"],
+    "load_free": ["item_pkey"],
     "come_due": ["item_later"],
     "outlived": ["item_expiry"],
     "mine": ["item_mine"],

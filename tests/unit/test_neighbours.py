@@ -174,12 +174,11 @@ async def test_who_watches_here_is_shown_at_once_and_for_a_while() -> None:
 
 async def test_turns_say_what_they_changed_while_there_are_others_and_a_while_longer() -> None:
     place = Place()
-    announced = [place.board.announced]
+    announced = [(place.board.announced, place.neighbours.around(NOW))]
     for later in (ANNOUNCED_MS - 1, ANNOUNCED_MS):
         place.neighbours.meet(frozenset(), NOW + later)
-        announced.append(place.board.announced)
-    assert announced == [True, True, False]
-    assert not place.neighbours.any
+        announced.append((place.board.announced, place.neighbours.around(NOW + later)))
+    assert announced == [(True, True), (True, True), (False, False)]
 
 
 async def test_how_it_stands_is_summed_over_all_servers() -> None:

@@ -71,10 +71,12 @@ class Deadlines:
         self.stamps[item_id] = rev
 
     def look(self, now: int) -> None:
-        """Where the process itself stood still, live sockets are asked before their leases are swept (§7.3)."""
+        """A step begins. Where the process itself stood still, live sockets are asked before their leases are swept
+        (§7.3)."""
         if now - self._looked_at > TICK_MS + LATE_MS:
             self.be_patient(now)
         self._looked_at = now
+        self._dispatch.come_back(now - self._ahead)
 
     def be_patient(self, now: int) -> None:
         """Nobody could renew until now: no lease is swept before live sockets had the time to."""
@@ -92,6 +94,7 @@ class Deadlines:
         """The ends by the store's clock: of claims, and unless `blocked` of what is in rows; 0 is none."""
         yield self._dispatch.next_end()
         if not blocked:
+            yield self._dispatch.next_back
             yield self.minima.due
             yield self.minima.expiry
             yield self._key_end

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Final
 
 from leaseway_server.core.commands import Answer, Command, Drop, Failed, Outcome, Withdraw
-from leaseway_server.core.dispatch import Dispatch
+from leaseway_server.core.dispatch import AGAIN_MS, Dispatch
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost, Unavailable
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.backlog import Backlog
@@ -356,6 +356,7 @@ class Engine:
         self._leases.update(after for _, after in changes)
         for item_id in work.presumed:
             self._leases.correct(item_id, work.rows.get(item_id))
+        self._leases.put_off(work.put_off, work.rows.now + AGAIN_MS)
         self.tally.take(work.rows.more, changes, work.rows.now)
         self.paused = work.paused
         self._deadlines.include(changes)

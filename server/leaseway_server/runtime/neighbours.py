@@ -65,17 +65,16 @@ class Neighbours:
 
     # ── Who is there ──
 
-    @property
-    def any(self) -> bool:
-        """Whether there are others."""
-        return bool(self._alive)
+    def around(self, now: int) -> bool:
+        """Whether there are others, or were of late: one that stands still has its hand on rows for a while."""
+        return now < self._announced_until
 
     def meet(self, alive: frozenset[int], now: int) -> None:
         """These others are alive."""
         self._alive = alive
         if alive:
             self._announced_until = now + ANNOUNCED_MS
-        self.shared.announce(now < self._announced_until)
+        self.shared.announce(self.around(now))
 
     async def begin(self, now: int) -> dict[int, Sequence[int]]:
         """Before the first turn: what was done until here is no news. Gives what happened in the last hour."""

@@ -118,7 +118,7 @@ class Surroundings:
         self._tally.recount(news.counts)
         self._tally.hear(news.rates, now)
         await self.neighbours.tell(self._tally.own(now))
-        if self.neighbours.any:
+        if self.neighbours.around(now):
             self._dispatch.look_again()
 
     async def _tell_of(self, ids: Sequence[str], ended: Mapping[str, str]) -> None:

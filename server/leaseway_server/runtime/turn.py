@@ -108,6 +108,8 @@ class TurnWork:
         """What was more than one turn does, of lost sockets and of deletes: to be said again."""
         self.presumed: set[str] = set()
         """Ids of what was taken to be leased: what of it is not is news to who remembers leases."""
+        self.put_off: list[str] = []
+        """Ids of leases that were to be swept, and that another server has in hand."""
         self._was_paused = paused
         self._turn = turn
         self._queue = queue
@@ -153,8 +155,7 @@ class TurnWork:
     # ── 1. Load ──
 
     async def _load(self, submissions: Sequence[Submission], sweeps: Sweeps, owed: Sequence[str]) -> None:
-        named: set[str] = {*sweeps.leases, *owed}
-        self.presumed.update(sweeps.leases)
+        named: set[str] = set()
         posts: list[NewItem] = []
         retried: list[str] = []  # Whether another item holds their key has to be known.
         for submission in submissions:
@@ -177,8 +178,15 @@ class TurnWork:
         if sweeps.told:
             await self._turn.stamp(sweeps.told)
         await self._posts.number(len(posts))
-        await self.rows.load(named)
+        await self._load_rows(named, sweeps.leases, owed)
         await self._keys.load(posts, retried)
+
+    async def _load_rows(self, named: set[str], swept: Sequence[str], owed: Sequence[str]) -> None:
+        """What is named is waited for. What is not is passed by where another server has it, which may stand still."""
+        passed = set(await self.rows.load(named, {*swept, *owed} - named))
+        self.presumed.update(set(swept) - passed)
+        self.put_off = [item_id for item_id in swept if item_id in passed]
+        self._dispatch.pass_by([item_id for item_id in owed if item_id in passed], self.rows.now)
 
     def _part_of(self, holder: int) -> list[str]:
         """What this turn requeues of a lost socket's items."""

@@ -69,8 +69,8 @@ WITH picked AS MATERIALIZED (
 )
 SELECT rank, due_at, seq, expires_at, value FROM sized WHERE size <= $7 ORDER BY rank, due_at, seq;
 
--- name: take
--- Whether a row is still ready is for who reads to see: in the condition it would have the planner look among all that are.
+-- name: load_free
+-- What another server has locked is left out. Whether a row is still ready is for who reads to see: in the condition it would have the planner look among all that are.
 SELECT found.* FROM unnest($2::bigint[]) AS asked (seq) CROSS JOIN LATERAL (
     SELECT {columns} FROM leaseway.item WHERE queue = $1 AND item.seq = asked.seq LIMIT 1 FOR UPDATE SKIP LOCKED
 ) AS found;

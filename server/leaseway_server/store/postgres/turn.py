@@ -16,7 +16,7 @@ from leaseway_server.core.errors import StoreAway, StoreLost
 from leaseway_server.core.ids import IdPermutation
 from leaseway_server.core.keys import Key
 from leaseway_server.core.match import Narrowing
-from leaseway_server.core.model import STATUSES, Candidate, Item, Position, Status
+from leaseway_server.core.model import START, STATUSES, Candidate, Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 from leaseway_server.store import bounds
 from leaseway_server.store.columns import (
@@ -98,6 +98,14 @@ class PostgresTurn:
         self._loaded = {item.id: item for item in await self._items("load", seqs)} if seqs else {}
         return dict(self._loaded)
 
+    async def load_free(self, ids: Collection[str]) -> tuple[dict[str, Item], list[str]]:
+        """The items that nobody else has locked, and which were passed by."""
+        seqs = [seq for seq in map(self._ids.seq_of, ids) if seq is not None]
+        free = {item.id: item for item in await self._items("load_free", seqs)} if seqs else {}
+        self._loaded |= free
+        others = await self.look(set(ids) - free.keys()) if len(free) < len(ids) else {}
+        return free, list(others)
+
     async def look(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist, as they are for others."""
         seqs = [seq for seq in map(self._ids.seq_of, ids) if seq is not None]
@@ -133,12 +141,17 @@ class PostgresTurn:
             rows = await self._fetch(SQL["pick_to_look"], *arguments)
         return [Candidate(*row[:_CANDIDATE]) for row in rows]
 
+    async def left_to_others(self, skip: Collection[int], now: int) -> list[str]:
+        """Some of them; nothing is looked for where there is nobody else."""
+        found = await self.pick(START, bounds.LEFT_TO_OTHERS, skip) if self._numbering.announce else ()
+        return [self._ids.id_of(each.seq) for each in found if each.claimable(now)]
+
     async def take(self, candidates: Collection[Candidate]) -> dict[int, Item]:
         """The items, with `body`, but for those that are another server's by now."""
         bodies = {candidate.seq: candidate.body for candidate in candidates}
         items = [item_of(self._ids, row[_CANDIDATE:]) for seq in bodies if (row := self._picked.get(seq))]
         if others := sorted(seq for seq in bodies if seq not in self._picked):
-            items += [item for item in await self._items("take", others) if item.ready]
+            items += [item for item in await self._items("load_free", others) if item.ready]
         for item in items:
             item.body = bodies[item.seq]
         taken = {item.seq: item for item in items}
