@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 
-from leaseway_server.core.commands import Empty, Handed, Outcome
+from leaseway_server.core.commands import Change, Empty, Handed, Outcome
 from leaseway_server.core.dispatch import AGAIN_MS, HANDS_MS
+from leaseway_server.core.events import Cancel
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import Item
 from support.bench import Bench, claim, open_bench
@@ -123,6 +125,35 @@ async def test_a_claim_is_not_kept_for_what_no_claim_may_have(bench: Bench) -> N
     await bench.post(ttl_ms=1)
     bench.clock.advance(1)
     assert await bench.do(claim(2)) == [Empty()]
+
+
+@pytest.mark.parametrize(
+    ("options", "status"), [({"delay_ms": 1}, "pending"), ({"ttl_ms": 1}, "expired")], ids=["due", "expiry"]
+)
+async def test_a_row_that_another_has_is_swept_once_it_is_free(
+    bench: Bench, other: Other, options: dict[str, Any], status: str
+) -> None:
+    item = await bench.post(**options)
+    await other.has(item)
+    await bench.pass_by(1)
+    assert bench.engine._next_deadline() > bench.clock.now(), "it rests between two looks"
+    await other.leaves()
+    await bench.pass_by(AGAIN_MS)
+    found = await bench.read(item.id)
+    assert (found.status, found.ready) == (status, status == "pending")
+
+
+async def test_a_key_whose_row_another_has_passes_once_it_is_free(bench: Bench, other: Other) -> None:
+    item = await bench.post(key="once")
+    await bench.do(Change(item.id, Cancel()))
+    await other.has(item)
+    bench.clock.advance(bench.engine.queue.policy.dedupe_window)
+    for _ in ("the key", "what may be pruned then"):
+        await bench.engine.step()
+    assert bench.engine._next_deadline() > bench.clock.now(), "it rests between two looks"
+    await other.leaves()
+    await bench.pass_by(AGAIN_MS)
+    assert not (await bench.read(item.id)).held
 
 
 async def test_a_lease_whose_row_another_has_is_swept_once_it_is_free(bench: Bench, other: Other) -> None:

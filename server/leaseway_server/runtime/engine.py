@@ -270,7 +270,7 @@ class Engine:
 
     def _settle(self, doubt: Doubt) -> None:
         """The turn that was in doubt is committed."""
-        self._deadlines.swept(doubt.sweeps, doubt.minima, doubt.work.rows.now, pruned=doubt.work.pruned)
+        self._deadlines.swept(doubt.sweeps, doubt.minima, doubt.work)
         self._after_commit(doubt.work)
 
     async def _wait(self) -> None:
@@ -345,7 +345,7 @@ class Engine:
                 self._outage.doubt = Doubt(work, submissions, sweeps, minima) if away.unknown else None
                 raise
         self._teller.tell(self._observer.committed, len(submissions), durable)  # It is committed, whatever comes of it.
-        self._deadlines.swept(sweeps, minima, work.rows.now, pruned=work.pruned)
+        self._deadlines.swept(sweeps, minima, work)
         self._deadlines.agree(looked_at, work.rows.now)
         return work
 

@@ -5,7 +5,7 @@ claims (`hand_out.py`), reads what is asked for, and saves what changed, once. I
 `outcomes` and what its `rows` say are the engine's to use after the commit.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,6 +104,8 @@ class TurnWork:
         """Whether claims find nothing, as of the end of the turn."""
         self.pruned = False
         """Whether items were pruned, and there may be more of them."""
+        self.all_free = True
+        """Whether all rows were swept that are over and that no other server has in hand."""
         self.unfinished: list[Submission] = []
         """What was more than one turn does, of lost sockets and of deletes: to be said again."""
         self.presumed: set[str] = set()
@@ -322,11 +324,12 @@ class TurnWork:
         if sweeps.prune:
             self.pruned = await prune(self._turn, self.rows, self._queue.keep, self._read_ids)
         if sweeps.keys:
-            await self._keys.sweep(SLICE)
+            self.all_free &= await self._keys.sweep(SLICE) < SLICE
         for answer in self._dispatch.end(self.rows.now):
             self.outcomes.append((answer, Empty()))
 
-    def _sweep_rows(self, found: Iterable[Item], event: Event) -> None:
+    def _sweep_rows(self, found: Collection[Item], event: Event) -> None:
+        self.all_free &= len(found) < SLICE
         for item in found:
             self.rows.found(item)
             self.rows.change(item.id, event)
