@@ -19,6 +19,7 @@ from leaseway_server.runtime import neighbours, peers
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.store.postgres import servers
 from support.postgres import Postgres, fresh_database
+from support.process import ServerProcess
 from support.raw import RawSocket
 from support.server import TestServer, open_queue, running_server
 
@@ -75,7 +76,7 @@ def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "GONE_MS", 1_500)
 
 
-async def ask(server: TestServer, method: str, path: str, body: Any = None) -> Any:
+async def ask(server: TestServer | ServerProcess, method: str, path: str, body: Any = None) -> Any:
     """What the queue `demo` of this server answers, JSON."""
     async with httpx.AsyncClient(base_url=server.base_url) as http:
         answer = await http.request(method, f"/demo{path}", json=body)
