@@ -76,6 +76,13 @@ def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "GONE_MS", 1_500)
 
 
+async def until(true: Callable[[], bool]) -> None:
+    """Waits until it is so, while the servers go on."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():  # noqa: ASYNC110  It is many things, of which none tells when it changes.
+            await asyncio.sleep(0)
+
+
 async def ask(server: TestServer | ServerProcess, method: str, path: str, body: Any = None) -> Any:
     """What the queue `demo` of this server answers, JSON."""
     # Nothing is encrypted here, and to read which certificates are to be trusted takes longer than to ask.
