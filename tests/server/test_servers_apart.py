@@ -1,7 +1,6 @@
 """Servers of one database: one dies, or has another clock; the database is cut off, or restarted."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -11,7 +10,7 @@ import pytest
 
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.store.postgres import servers
-from support.cluster import OPEN, PATIENCE, ask, hear_until, quicken, running_cluster, until_it_says
+from support.cluster import OPEN, ask, hear_until, quicken, running_cluster, until, until_it_says
 from support.pgbouncer import pgbouncer
 from support.postgres import Postgres, fresh_database, own_postgres, run
 from support.process import server_process
@@ -19,13 +18,6 @@ from support.raw import raw_socket
 from support.server import TestServer
 
 QUICK = OPEN.replace("[server]\n", '[server]\nresume_grace = "1s"\n')
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Waits until it is so, while the servers go on."""
-    async with asyncio.timeout(PATIENCE):
-        while not true():  # noqa: ASYNC110  It is many things, of which none tells when it changes.
-            await asyncio.sleep(0)
 
 
 async def all_ids(server: TestServer) -> set[str]:

@@ -159,7 +159,7 @@ async def test_no_item_goes_to_two_workers(cluster: Cluster) -> None:
 
 @pytest.mark.protocol("1.64", "1.69")
 async def test_what_another_server_has_in_hand_is_passed_by(cluster: Cluster) -> None:
-    """So the order is approximate, and nobody waits."""
+    """So the order is approximate, and nobody waits for long."""
     (here, _) = cluster.servers
     first, second = [
         (await ask(here, "POST", "/items", {"item": 1, "priority": priority}))["id"] for priority in (9, 1)

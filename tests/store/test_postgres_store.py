@@ -334,7 +334,7 @@ async def test_a_commit_whose_answer_was_lost_is_resolved_by_its_number(
     assert await store.committed() is kept
     assert (await loaded(store, item.id)).rank == (5 if kept else 0)
     await changed(store, item, Cancel())
-    assert store.marks.turn == (3 if kept else 2)
+    assert store.numbering.turn == (3 if kept else 2)
 
 
 async def test_it_is_not_told_what_became_of_a_turn_before_that_is_over(
@@ -519,14 +519,14 @@ async def test_what_a_view_shows_survives_a_crash_of_the_database_and_its_number
             async with store.turn(durable=False) as turn:
                 await turn.save([(shown, replace(shown, lease_until=shown.lease_until + 1))])  # A renewal.
                 await turn.commit()
-            numbered = store.marks.turn
+            numbered = store.numbering.turn
             await asyncio.to_thread(postgres.stop, "immediate")
             await asyncio.to_thread(postgres.start)
             assert not await store.committed()
             found = await loaded(store, item.id)
             assert (found.rev, found.progress) == (shown.rev, '"half"')
             await changed(store, found, Cancel())
-            assert store.marks.turn == numbered + 1
+            assert store.numbering.turn == numbered + 1
             await store.close()
 
 
@@ -538,8 +538,8 @@ async def test_a_turn_tells_others_what_it_changed_while_there_are_any(
 ) -> None:
     await posted(store, NewItem("1"))
     assert await ask(database, "SELECT count(*) FROM leaseway.change") == 0
-    store.marks.announce = True
-    ready, later = await posted(store, NewItem("1"), NewItem("2", delay_ms=5))
+    store.numbering.announce = True
+    ready, later = await posted(store, NewItem("1"), NewItem("2", delay_ms=5, posted_by="ann"))
     await changed(store, ready, Claim(2, "box", "w"))
     await changed(store, later, Cancel())
     async with store.turn(durable=True) as turn:
@@ -549,12 +549,12 @@ async def test_a_turn_tells_others_what_it_changed_while_there_are_any(
         await turn.commit()
     store.check()
     async with database.transaction() as connection:
-        rows = await connection.fetch("SELECT turn, seqs, ready FROM leaseway.change ORDER BY turn")
+        rows = await connection.fetch("SELECT turn, seqs, ready, ended, posters FROM leaseway.change ORDER BY turn")
     assert [tuple(row) for row in rows] == [
-        (2, [ready.seq, later.seq], [ready.seq]),
-        (3, [ready.seq], []),
-        (4, [later.seq], []),
-        (5, [later.seq], []),
+        (2, [ready.seq, later.seq], [ready.seq], [], []),
+        (3, [ready.seq], [], [], []),
+        (4, [later.seq], [], [later.seq], ["ann"]),
+        (5, [later.seq], [], [], []),
     ]
     await store.maintain()
     monkeypatch.setattr(store_module, "CHANGES_MS", -1)
@@ -601,7 +601,7 @@ async def test_how_often_a_turn_asks_does_not_grow_with_its_items(store: TestedP
         "WITH",  # insert, with bodies
         "UPDATE",
         "INSERT",  # results
-        "WITH",  # the mark
+        "WITH",  # its number, and what it changed
         "COMMIT",
     ]
 

@@ -14,10 +14,12 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from leaseway_server.core.access import Right
 from leaseway_server.runtime import neighbours, peers
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.store.postgres import servers
 from support.postgres import Postgres, fresh_database
+from support.process import ServerProcess
 from support.raw import RawSocket
 from support.server import TestServer, open_queue, running_server
 
@@ -36,19 +38,23 @@ class Cluster:
         self._toml = toml
         self._stack = stack
 
-    async def add(self, clock: Clock | None = None, *, url: str = "", listen_url: str = "") -> TestServer:
-        """One more; `url` may lead to the database by another way."""
-        running = self.another(clock, url=url, listen_url=listen_url)
+    async def add(
+        self, clock: Clock | None = None, *, url: str = "", listen_url: str = "", users: Sequence[str] = ()
+    ) -> TestServer:
+        """One more; `url` may lead to the database by another way. Each of the users gets a token."""
+        running = self.another(clock, url=url, listen_url=listen_url, users=users)
         self.servers.append(await self._stack.enter_async_context(running))
         return self.servers[-1]
 
     def another(
-        self, clock: Clock | None = None, *, url: str = "", listen_url: str = ""
+        self, clock: Clock | None = None, *, url: str = "", listen_url: str = "", users: Sequence[str] = ()
     ) -> AbstractAsyncContextManager[TestServer]:
         """One that a test may end before the others."""
         folder = self._folder / str(next(self._folders))
         folder.mkdir()
-        return running_server(folder, self._toml, clock=clock, store=url or self.url, listen_url=listen_url)
+        named: dict[str, Sequence[Right]] = dict.fromkeys(users, ())
+        store = url or self.url
+        return running_server(folder, self._toml, users=named, clock=clock, store=store, listen_url=listen_url)
 
 
 @asynccontextmanager
@@ -70,9 +76,17 @@ def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "GONE_MS", 1_500)
 
 
-async def ask(server: TestServer, method: str, path: str, body: Any = None) -> Any:
+async def until(true: Callable[[], bool]) -> None:
+    """Waits until it is so, while the servers go on."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():  # noqa: ASYNC110  It is many things, of which none tells when it changes.
+            await asyncio.sleep(0)
+
+
+async def ask(server: TestServer | ServerProcess, method: str, path: str, body: Any = None) -> Any:
     """What the queue `demo` of this server answers, JSON."""
-    async with httpx.AsyncClient(base_url=server.base_url) as http:
+    # Nothing is encrypted here, and to read which certificates are to be trusted takes longer than to ask.
+    async with httpx.AsyncClient(base_url=server.base_url, timeout=PATIENCE, verify=False) as http:  # noqa: S501
         answer = await http.request(method, f"/demo{path}", json=body)
     assert answer.status_code < 300, answer.text
     return answer.json() if answer.content else None

@@ -110,9 +110,11 @@ class FaultyTurn:
         self._faults = faults
         self.missed = turn.missed
         self.load = turn.load
+        self.load_free = turn.load_free
         self.look = turn.look
         self.time = turn.time
         self.pick = turn.pick
+        self.left_to_others = turn.left_to_others
         self.take = turn.take
         self.come_due = turn.come_due
         self.outlived = turn.outlived

@@ -119,6 +119,10 @@ class MemoryTurn:
         """The items that exist."""
         return {item.id: _bare(item) for item in self._all() if item.id in set(ids)}
 
+    async def load_free(self, ids: Collection[str]) -> tuple[dict[str, Item], list[str]]:
+        """The items that exist."""
+        return await self.load(ids), []
+
     async def look(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist."""
         return await self.load(ids)
@@ -144,6 +148,10 @@ class MemoryTurn:
             ready = [item for item in ready if set(item.match[column]) & set(narrowing.texts)]
         ready.sort(key=lambda item: item.position)
         return [Candidate(*item.position, item.expires_at, self._row(item.seq).body) for item in ready[:limit]]
+
+    async def left_to_others(self, skip: Collection[int], now: int) -> list[str]:
+        """There are no others."""
+        return []
 
     async def take(self, candidates: Collection[Candidate]) -> dict[int, Item]:
         """The items, with `body`."""

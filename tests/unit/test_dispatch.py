@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from leaseway_server.core.commands import Ask, Outcome
 from leaseway_server.core.criteria import Criteria
-from leaseway_server.core.dispatch import END, IDLE_LANES, MOST_OWED, OWED_A_TURN, SPARE_ENDS, Dispatch, Lane
+from leaseway_server.core.dispatch import (
+    AGAIN_MS,
+    END,
+    HANDS_MS,
+    IDLE_LANES,
+    MOST_OWED,
+    OWED_A_TURN,
+    SPARE_ENDS,
+    Dispatch,
+    Lane,
+)
 from leaseway_server.core.jsontext import Json
 from leaseway_server.core.model import START
 
@@ -142,9 +152,43 @@ def test_what_is_owed_is_taken_in_its_order_and_as_long_as_it_is_the_rest_waits(
     assert not dispatch.searching, "where nobody waits, nothing is to be done"
 
 
+def test_what_others_have_in_hand_is_owed_after_a_moment() -> None:
+    dispatch = added(ask(until=10))
+    dispatch.pass_by(["a"], 100)
+    dispatch.pass_by(["b"], 101)
+    dispatch.pass_by(["a"], 120)
+    assert (dispatch.searching, dispatch.next_back) == (False, 101 + AGAIN_MS), "what waits already is not put off"
+    dispatch.come_back(100 + AGAIN_MS)
+    assert dispatch.take_owed() == []
+    dispatch.come_back(101 + AGAIN_MS)
+    assert (dispatch.searching, dispatch.next_back) == (True, 0)
+    assert dispatch.take_owed() == ["a", "b"]
+
+
+def test_a_claim_that_does_not_wait_does_so_for_what_others_have_in_hand_and_a_second_at_most() -> None:
+    brief, waiting = ask(), ask(until=9_000)
+    dispatch = added(brief, waiting)
+    for now in (100, 100 + HANDS_MS // 2):
+        dispatch.pass_by(["a"], now)
+        assert dispatch.unanswered() == []
+        dispatch.come_back(now + AGAIN_MS)
+        dispatch.take_owed()
+        assert dispatch.unanswered() == [brief], "it may be free by now"
+        assert dispatch.next_end() == 100 + HANDS_MS
+    assert len(dispatch.end(100 + HANDS_MS)) == 1
+    assert (brief in dispatch, waiting in dispatch) == (False, True)
+
+
+def test_where_nobody_waits_nobody_looks_for_what_was_passed_by() -> None:
+    dispatch = Dispatch()
+    dispatch.pass_by(["a"], 100)
+    assert dispatch.next_back == 0
+
+
 @pytest.mark.parametrize("how", ["too many", "rollback", "anew"])
 def test_where_all_lanes_look_anew_nothing_is_owed(how: str) -> None:
     dispatch = added(ask(PNG), ask(JPG))
+    dispatch.pass_by(["passed by"], 100)
     dispatch.owe(map(str, range(MOST_OWED)))
     assert searching(dispatch) == []
     if how == "too many":
@@ -153,6 +197,7 @@ def test_where_all_lanes_look_anew_nothing_is_owed(how: str) -> None:
         dispatch.rollback()
     else:
         dispatch.look_anew()
+    dispatch.come_back(100 + AGAIN_MS)
     assert dispatch.take_owed() == []
     assert [lane.cursor for lane in searching(dispatch)] == [START, START]
 

@@ -53,6 +53,19 @@ def test_what_a_socket_holds_follows_the_commits() -> None:
     assert len(leases) == 2
 
 
+def test_a_sweep_that_another_server_is_in_the_way_of_is_put_off() -> None:
+    leases = leases_of(lease(1), lease(2))
+    later = NOW + LEASE + 50
+    leases.put_off([*leases.over(NOW + LEASE, 1), "gone meanwhile"], later)
+    assert leases.over(NOW + LEASE, 9) == (f"{2:016x}",)
+    leases.update([lease(2, status="finished", holder=NOBODY)])
+    assert leases.next_end() == later
+    assert leases.over(later, 9) == (f"{1:016x}",)
+    leases.put_off([f"{1:016x}"], later + 50)
+    leases.update([lease(1, lease_until=later + LEASE)])
+    assert leases.next_end() == later + LEASE, "it was renewed meanwhile"
+
+
 def test_a_lease_is_swept_at_its_end() -> None:
     leases = leases_of(lease())
     assert leases.next_end() == NOW + LEASE

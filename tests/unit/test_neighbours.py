@@ -24,10 +24,10 @@ class Board:
         self.last: dict[int, int] = {}
         self.watched: set[int] = set()
 
-    def turn(self, server: int, *ids: str, ready: Collection[str] = ()) -> None:
+    def turn(self, server: int, *ids: str, ready: Collection[str] = (), ended: Mapping[str, str] | None = None) -> None:
         """A turn of another server."""
         self.last[server] = self.last.get(server, 0) + 1
-        self.turns[server].append(Turned(server, self.last[server], ids, tuple(ready)))
+        self.turns[server].append(Turned(server, self.last[server], ids, tuple(ready), ended or {}))
 
     def announce(self, on: bool) -> None:
         """As it was said."""
@@ -98,6 +98,17 @@ async def test_each_turn_is_read_once_after_hints_or_none() -> None:
     assert await place.look(NOW + LOOK_MS) == (["e"], [], False)
 
 
+async def test_what_ended_is_told_with_its_poster_and_once() -> None:
+    place = Place()
+    await place.neighbours.begin(NOW)
+    place.board.turn(OTHER, "a", "b", ended={"a": "ann"})
+    place.board.turn(THIRD, "a", "c", ended={"c": ""})
+    news = await place.neighbours.look(NOW)
+    assert news.ended == {"a": "ann", "c": ""}
+    place.neighbours.took(news)
+    assert (await place.neighbours.look(NOW + LOOK_MS)).ended == {}
+
+
 async def test_what_was_not_taken_in_is_read_again() -> None:
     place = Place()
     await place.neighbours.begin(NOW)
@@ -163,12 +174,11 @@ async def test_who_watches_here_is_shown_at_once_and_for_a_while() -> None:
 
 async def test_turns_say_what_they_changed_while_there_are_others_and_a_while_longer() -> None:
     place = Place()
-    announced = [place.board.announced]
+    announced = [(place.board.announced, place.neighbours.around(NOW))]
     for later in (ANNOUNCED_MS - 1, ANNOUNCED_MS):
         place.neighbours.meet(frozenset(), NOW + later)
-        announced.append(place.board.announced)
-    assert announced == [True, True, False]
-    assert not place.neighbours.any
+        announced.append((place.board.announced, place.neighbours.around(NOW + later)))
+    assert announced == [(True, True), (True, True), (False, False)]
 
 
 async def test_how_it_stands_is_summed_over_all_servers() -> None:

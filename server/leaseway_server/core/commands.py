@@ -62,7 +62,8 @@ class Change:
 
 @dataclass(slots=True, eq=False)
 class Ask:
-    """A claim: `count` items that meet `criteria`. It waits until `until` (ms since the epoch; 0 does not wait).
+    """A claim: `count` items that meet `criteria`. It waits until `until` (ms since the epoch; 0 does not wait, unless
+    for what other servers have in hand).
 
     Outcomes: a `Handed` for each item, and one `Empty` where fewer than `count` came.
     """

@@ -29,6 +29,10 @@ OWED_A_TURN: Final = 250
 """So many of the items that are yet to be offered are offered in one turn."""
 MOST_OWED: Final = 10_000
 """Where more than so many items are yet to be offered, the lanes begin to look anew instead."""
+AGAIN_MS: Final = 50
+"""What another server had in hand is offered after so long; whoever has it is done by then, or stands still."""
+HANDS_MS: Final = 1_000
+"""So long at most a claim that does not wait is kept for what others have in hand (PROTOCOL.md §1)."""
 IDLE_LANES: Final = 64
 """So many lanes without a claim keep their cursor, so that a worker's next claim need not search anew."""
 
@@ -84,6 +88,10 @@ class Dispatch:
         """The claims that do not wait, by number."""
         self._owed: dict[str, None] = {}
         """The ids of items that became ready and were not offered yet."""
+        self._passed: dict[str, None] = {}
+        """The ids of those that another server had in hand."""
+        self._back_at = 0
+        """When they are owed again; 0 where there are none."""
         self._by_ask: dict[Ask, Waiting] = {}
         self._by_holder: dict[int, dict[int, Ask]] = {}
         self._by_number: dict[int, Ask] = {}
@@ -207,6 +215,29 @@ class Dispatch:
         if len(self._owed) > MOST_OWED:
             self._look_at_all()
 
+    def pass_by(self, ids: Iterable[str], now: int) -> None:
+        """Another server has these in hand: they are owed after a moment. Claims that do not wait do so meanwhile."""
+        before = len(self._passed)
+        self._passed.update(dict.fromkeys(ids))
+        if len(self._passed) == before:
+            return
+        self._back_at = now + AGAIN_MS
+        for number, waiting in self._brief.items():
+            if not waiting.ask.until:
+                waiting.ask.until = now + HANDS_MS
+                heapq.heappush(self._ends, (waiting.ask.until, number))
+
+    def come_back(self, now: int) -> None:
+        """What was passed by is owed again, where it is time."""
+        if 0 < self._back_at <= now:
+            passed, self._passed, self._back_at = self._passed, {}, 0
+            self.owe(passed)
+
+    @property
+    def next_back(self) -> int:
+        """When what was passed by is to be offered, ms since the epoch; 0 is never."""
+        return self._back_at if self._by_ask else 0
+
     def take_owed(self) -> list[str]:
         """Some of what is owed, those first that are owed longest; to be offered now, or owed again."""
         ids = list(islice(self._owed, OWED_A_TURN))
@@ -235,7 +266,7 @@ class Dispatch:
 
     def unanswered(self, *, searched: bool = True) -> list[Ask]:
         """The claims that do not wait; with `searched` only those whose lane has seen everything."""
-        if searched and self._owed:
+        if searched and (self._owed or self._passed):
             return []
         return [each.ask for each in self._brief.values() if each.lane.cursor == END or not searched]
 
@@ -320,6 +351,8 @@ class Dispatch:
             lane.cursor = START
         self._unseen = dict.fromkeys(self._lanes.values())
         self._owed.clear()
+        self._passed.clear()
+        self._back_at = 0
 
 
 def _turn_of(lane: Lane) -> tuple[bool, int, int]:

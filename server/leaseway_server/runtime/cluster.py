@@ -13,6 +13,7 @@ from leaseway_server.runtime.engine import Engine
 from leaseway_server.runtime.hints import Messenger
 from leaseway_server.runtime.neighbours import Neighbours
 from leaseway_server.runtime.peers import Peers
+from leaseway_server.runtime.surroundings import Surroundings
 from leaseway_server.store.base import Store
 from leaseway_server.store.shared import Sharing
 
@@ -23,11 +24,12 @@ class Cluster:
     def __init__(self, sharing: Sharing | None, clock: Clock) -> None:
         self._sharing = sharing
         self._clock = clock
-        self._engines: dict[int, Engine] = {}
-        """By the number of their queues."""
+        self._engines: list[Engine] = []
+        self._surroundings: dict[int, Surroundings] = {}
+        """Theirs, by the number of their queues."""
         if sharing is not None:
             epoch = sharing.registry.epoch
-            self._peers = Peers(sharing.registry, clock, self._engines.values)
+            self._peers = Peers(sharing.registry, clock, self._surroundings.values, self._suspect_store)
             self._messenger = Messenger(sharing.hints, epoch, clock, self._hear, self._suspect)
 
     def engine(self, queue: Queue, store: Store, **options: Any) -> Engine:
@@ -37,8 +39,10 @@ class Cluster:
         shared = self._sharing.queue(queue.name)
         neighbours = Neighbours(shared, self._sharing.registry.epoch, partial(self._messenger.send, shared.number))
         engine = Engine(queue, store, self._clock, neighbours=neighbours, **options)
-        self._engines[shared.number] = engine
-        self._peers.introduce(engine)
+        assert engine.surroundings is not None
+        self._engines.append(engine)
+        self._surroundings[shared.number] = engine.surroundings
+        self._peers.introduce(engine.surroundings)
         return engine
 
     async def join(self) -> None:
@@ -59,10 +63,13 @@ class Cluster:
             await self._peers.leave()
 
     def _hear(self, queue: int, server: int, what: str) -> None:
-        if (engine := self._engines.get(queue)) is not None and engine.surroundings is not None:
-            engine.surroundings.hint(server, what)
+        if (surroundings := self._surroundings.get(queue)) is not None:
+            surroundings.hint(server, what)
 
     def _suspect(self) -> None:
-        for engine in self._engines.values():
-            if engine.surroundings is not None:
-                engine.surroundings.suspect()
+        for surroundings in self._surroundings.values():
+            surroundings.suspect()
+
+    def _suspect_store(self) -> None:
+        for engine in self._engines:
+            engine.suspect()  # Each has a connection of its own, and may be as well as before.

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from leaseway_server.core.dispatch import Dispatch
+from leaseway_server.core.dispatch import AGAIN_MS, Dispatch
 from leaseway_server.core.keys import swept_at
 from leaseway_server.core.model import Changes, Item
 from leaseway_server.runtime.leases import Leases
 from leaseway_server.runtime.retention import LOOK_MS
-from leaseway_server.runtime.turn import SLICE, Sweeps
+from leaseway_server.runtime.turn import SLICE, Sweeps, TurnWork
 from leaseway_server.store.base import Turn
 
 LATE_MS: Final = 1_500
@@ -57,6 +57,8 @@ class Deadlines:
         self._prune_at = now
         self._looked_at = now
         self._patient_until = 0
+        self._rest_until = 0
+        """No rows are swept before, since other servers have those in hand that are over."""
         self._ahead = 0
         """So much (ms) the engine's clock is ahead of the store's, by which rows are over."""
 
@@ -71,10 +73,12 @@ class Deadlines:
         self.stamps[item_id] = rev
 
     def look(self, now: int) -> None:
-        """Where the process itself stood still, live sockets are asked before their leases are swept (§7.3)."""
+        """A step begins. Where the process itself stood still, live sockets are asked before their leases are swept
+        (§7.3)."""
         if now - self._looked_at > TICK_MS + LATE_MS:
             self.be_patient(now)
         self._looked_at = now
+        self._dispatch.come_back(now - self._ahead)
 
     def be_patient(self, now: int) -> None:
         """Nobody could renew until now: no lease is swept before live sockets had the time to."""
@@ -92,20 +96,21 @@ class Deadlines:
         """The ends by the store's clock: of claims, and unless `blocked` of what is in rows; 0 is none."""
         yield self._dispatch.next_end()
         if not blocked:
-            yield self.minima.due
-            yield self.minima.expiry
-            yield self._key_end
+            yield self._dispatch.next_back
+            for end in (self.minima.due, self.minima.expiry, self._key_end):
+                yield max(end, self._rest_until) if end else 0
             yield max(self._leases.next_end(), self._patient_until) if len(self._leases) else 0
 
     def over(self, now: int, ended: int, *, synced: bool) -> Sweeps:
         """What is over. `ended` as in `next`; `synced`: stamps are noted, though they might wait a little longer."""
         rows_now = now - self._ahead
+        rested = rows_now >= self._rest_until
         return Sweeps(
             claims=self._claims_over(rows_now),
             leases=self._leases.over(rows_now, SLICE) if now >= self._patient_until else (),
-            due=0 < self.minima.due <= rows_now,
-            expiry=0 < self.minima.expiry <= rows_now,
-            keys=0 < self._key_end <= rows_now,
+            due=rested and 0 < self.minima.due <= rows_now,
+            expiry=rested and 0 < self.minima.expiry <= rows_now,
+            keys=rested and 0 < self._key_end <= rows_now,
             told=tuple(self.stamps.items()) if synced or now >= self._stamps_due else (),
             prune=self._prune_at <= now and ended > 0,
         )
@@ -129,11 +134,14 @@ class Deadlines:
             await turn.oldest_passing_key() if sweeps.keys else self.minima.key,
         )
 
-    def swept(self, sweeps: Sweeps, minima: Minima, now: int, *, pruned: bool) -> None:
-        """These sweeps were committed, in a turn at `now`. `pruned`: there may be more to prune."""
-        self.minima = minima
+    def swept(self, sweeps: Sweeps, minima: Minima, work: TurnWork) -> None:
+        """These sweeps were committed, in this turn."""
+        self.minima, now = minima, work.rows.now
+        ends = ((sweeps.due, minima.due), (sweeps.expiry, minima.expiry), (sweeps.keys, self._key_end))
+        if work.all_free and any(swept and 0 < end <= now for swept, end in ends):
+            self._rest_until = now + AGAIN_MS
         if sweeps.prune:
-            self._prune_at = now + (0 if pruned else LOOK_MS)
+            self._prune_at = now + (0 if work.pruned else LOOK_MS)
         if sweeps.keys:
             self._prune_at = now  # What held a key until now may have outstayed its time long ago.
         for item_id, rev in sweeps.told:

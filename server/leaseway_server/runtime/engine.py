@@ -13,7 +13,7 @@ from itertools import count
 from typing import Final
 
 from leaseway_server.core.commands import Answer, Command, Drop, Failed, Outcome, Withdraw
-from leaseway_server.core.dispatch import Dispatch
+from leaseway_server.core.dispatch import AGAIN_MS, Dispatch
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreLost, Unavailable
 from leaseway_server.core.queue import Queue
 from leaseway_server.runtime.backlog import Backlog
@@ -270,7 +270,7 @@ class Engine:
 
     def _settle(self, doubt: Doubt) -> None:
         """The turn that was in doubt is committed."""
-        self._deadlines.swept(doubt.sweeps, doubt.minima, doubt.work.rows.now, pruned=doubt.work.pruned)
+        self._deadlines.swept(doubt.sweeps, doubt.minima, doubt.work)
         self._after_commit(doubt.work)
 
     async def _wait(self) -> None:
@@ -345,7 +345,7 @@ class Engine:
                 self._outage.doubt = Doubt(work, submissions, sweeps, minima) if away.unknown else None
                 raise
         self._teller.tell(self._observer.committed, len(submissions), durable)  # It is committed, whatever comes of it.
-        self._deadlines.swept(sweeps, minima, work.rows.now, pruned=work.pruned)
+        self._deadlines.swept(sweeps, minima, work)
         self._deadlines.agree(looked_at, work.rows.now)
         return work
 
@@ -356,6 +356,7 @@ class Engine:
         self._leases.update(after for _, after in changes)
         for item_id in work.presumed:
             self._leases.correct(item_id, work.rows.get(item_id))
+        self._leases.put_off(work.put_off, work.rows.now + AGAIN_MS)
         self.tally.take(work.rows.more, changes, work.rows.now)
         self.paused = work.paused
         self._deadlines.include(changes)

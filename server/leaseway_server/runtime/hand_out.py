@@ -60,9 +60,18 @@ class HandOut:
         await self._look(ready)
         if news := self._still(news):
             self._dispatch.stays_ready(news[0].position)
-        self._dispatch.owe(self._turn.missed)  # It may be ready yet, once who has it at the moment is done.
-        for ask in self._dispatch.unanswered():
+        self._dispatch.pass_by(self._turn.missed, self._rows.now)  # It may be ready yet, once who has it is done.
+        for ask in await self._unanswered():
             self.end(ask)
+
+    async def _unanswered(self) -> list[Ask]:
+        """The claims that do not wait and have seen everything, also what others have in hand."""
+        asks = self._dispatch.unanswered()
+        if any(ask.criteria.matches_everything for ask in asks):  # These took what was free, and saw nothing else.
+            left = await self._turn.left_to_others({item.seq for item in self._rows.all()}, self._rows.now)
+            self._dispatch.pass_by(left, self._rows.now)
+            asks = self._dispatch.unanswered()
+        return asks
 
     async def _look(self, ready: Sequence[Item]) -> None:
         """The lanes look, one after the other. What takes anything waits for no further slices of others."""

@@ -61,6 +61,13 @@ class Hub:
             for watcher in self._watchers.pop(item_id, ()):
                 watcher.end(item_id)
 
+    def miss(self, posters: Collection[str]) -> None:
+        """Items of these posters ended, and are gone before that could be told: who follows them had better begin
+        anew."""
+        followed = {*posters, ALL} if posters else ()
+        for watcher in {each for poster in followed for each in self._followers.get(poster, ())}:
+            watcher.lose_track()
+
     def wanted(self, ids: Iterable[str]) -> list[str]:
         """Those of them that somebody may watch: all, where anybody follows."""
         return list(ids) if self._followers else [item_id for item_id in ids if item_id in self._watchers]

@@ -73,13 +73,16 @@ class Keys:
                 self._rows.let_go(before.id)
         holders[item.id] = None
 
-    async def sweep(self, limit: int) -> None:
-        """Lets go of keys whose time is over; an item that was retried in this turn keeps its own."""
+    async def sweep(self, limit: int) -> int:
+        """Lets go of keys whose time is over; an item that was retried in this turn keeps its own. Gives how many rows
+        there were."""
         now = self._rows.now
-        for found in await self._turn.past_keys(now - self._window, limit):
-            item = self._rows.found(found)
+        rows = await self._turn.past_keys(now - self._window, limit)
+        for row in rows:
+            item = self._rows.found(row)
             if item.held and not holds(item, self._window, now):
                 self._rows.let_go(item.id)
+        return len(rows)
 
     def key(self, posted: Item | NewItem) -> Key:
         """The key of what has one, as no two may hold it here."""

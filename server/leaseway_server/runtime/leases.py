@@ -137,6 +137,13 @@ class Leases:
             self._queue(item_id, self._leases[item_id])
         return tuple(due)
 
+    def put_off(self, ids: Iterable[str], until: int) -> None:
+        """Another server has these in hand: they are to be swept then."""
+        for item_id in ids:
+            if (lease := self._leases.get(item_id)) is not None:
+                lease.ends = until
+                self._queue(item_id, lease)
+
     def sweep_event(self, item: Item) -> LeaseEnd | GraceEnd:
         """What the sweep asks of the item."""
         if self._epochs.orphaned(item.holder):

@@ -31,6 +31,8 @@ class News:
 
     changed: dict[str, None] = field(default_factory=dict)
     ready: dict[str, None] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
+    """What ended meanwhile, and who had posted it."""
     counts: dict[Status, int] = field(default_factory=dict)
     """How many items there are on all servers; empty where that was not looked at."""
     paused: bool | None = None
@@ -63,17 +65,16 @@ class Neighbours:
 
     # ── Who is there ──
 
-    @property
-    def any(self) -> bool:
-        """Whether there are others."""
-        return bool(self._alive)
+    def around(self, now: int) -> bool:
+        """Whether there are others, or were of late: one that stands still has its hand on rows for a while."""
+        return now < self._announced_until
 
     def meet(self, alive: frozenset[int], now: int) -> None:
         """These others are alive."""
         self._alive = alive
         if alive:
             self._announced_until = now + ANNOUNCED_MS
-        self.shared.announce(now < self._announced_until)
+        self.shared.announce(self.around(now))
 
     async def begin(self, now: int) -> dict[int, Sequence[int]]:
         """Before the first turn: what was done until here is no news. Gives what happened in the last hour."""
@@ -140,6 +141,7 @@ class Neighbours:
             news.seen[each.server] = each.turn
             news.changed.update(dict.fromkeys(each.changed))
             news.ready.update(dict.fromkeys(each.ready))
+            news.ended.update(each.ended)
         for server, seen in behind.items():
             read = news.seen.get(server, seen)
             news.gap |= read < last[server]

@@ -10,7 +10,7 @@ from typing import Final
 
 from leaseway_server.core.errors import StoreError
 from leaseway_server.runtime.clock import Clock
-from leaseway_server.runtime.engine import Engine
+from leaseway_server.runtime.surroundings import Surroundings
 from leaseway_server.store.shared import Registry, Roll
 
 BEAT_SECONDS: Final = 1.0
@@ -24,12 +24,20 @@ _log = logging.getLogger(__name__)
 
 
 class Peers:
-    """This server among the others. `engines` are those of its queues."""
+    """This server among the others. `queues` are the surroundings of all its queues; `missed` is told where the store
+    did not answer."""
 
-    def __init__(self, registry: Registry, clock: Clock, engines: Callable[[], Collection[Engine]]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        clock: Clock,
+        queues: Callable[[], Collection[Surroundings]],
+        missed: Callable[[], None],
+    ) -> None:
         self._registry = registry
         self._clock = clock
-        self._engines = engines
+        self._queues = queues
+        self._missed = missed
         self._alive: frozenset[int] = frozenset()
         self._newest = 0
         self._beats = 0
@@ -45,10 +53,9 @@ class Peers:
             roll = await self._beat()
         self._meet(roll)
 
-    def introduce(self, engine: Engine) -> None:
+    def introduce(self, queue: Surroundings) -> None:
         """It learns who is there, from the first on."""
-        if engine.surroundings is not None:
-            engine.surroundings.meet(self._alive, self._newest)
+        queue.meet(self._alive, self._newest)
 
     async def run(self) -> None:
         """Says so each second until it is cancelled."""
@@ -60,8 +67,7 @@ class Peers:
                 if self._beats % FORGET_BEATS == 0:
                     await self._registry.forget()
             except StoreError:
-                for engine in self._engines():
-                    engine.suspect()  # Each has a connection of its own, and may be as well as before.
+                self._missed()
 
     async def leave(self) -> None:
         """A planned stop: the others need not wait to see that it is gone."""
@@ -82,5 +88,5 @@ class Peers:
             said = {"event": "peers.changed", "servers": len(alive) + 1, "gone": sorted(self._alive - alive)}
             _log.info("the servers that share the store are others now", extra=said)
         self._alive, self._newest = alive, roll.newest
-        for engine in self._engines():
-            self.introduce(engine)
+        for queue in self._queues():
+            self.introduce(queue)

@@ -33,12 +33,18 @@ class Rows:
         self._looked_at: dict[str, Item] = {}
         self._attempts: dict[tuple[int, int], Attempt | None] = {}
 
-    async def load(self, ids: Collection[str]) -> None:
-        """Locks and reads the rows that are named; the time is read once they are locked."""
+    async def load(self, ids: Collection[str], spare: Collection[str] = ()) -> list[str]:
+        """Locks and reads the rows that are named, and of the `spare` ones those that no other server has locked; the
+        time is read then. Gives the ids of those that others have."""
+        passed: list[str] = []
         if ids:
             self._before = await self._turn.load(ids)
-            self._items = dict(self._before)
+        if spare:
+            free, passed = await self._turn.load_free(spare)
+            self._before |= free
+        self._items = dict(self._before)
         self.now = await self._turn.time()
+        return passed
 
     async def load_more(self, found: Iterable[Item]) -> None:
         """Further rows that are locked. What is known of a row already stands."""

@@ -3,7 +3,7 @@
 It happens between the turns, by the engine's own task, so that what is read is never older than what was told.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -101,7 +101,7 @@ class Surroundings:
             return None
         await self.neighbours.show(self._teller.sockets, watched=self._watched, now=self._clock.now())
         news = await self.neighbours.look(self._clock.now())
-        await self._tell_of([*self._hub.wanted(news.changed), *self._leases.among(news.changed)])
+        await self._tell_of([*self._hub.wanted(news.changed), *self._leases.among(news.changed)], news.ended)
         if news.gap:
             self._dispatch.look_anew()
             self._hub.lose_track()
@@ -118,15 +118,16 @@ class Surroundings:
         self._tally.recount(news.counts)
         self._tally.hear(news.rates, now)
         await self.neighbours.tell(self._tally.own(now))
-        if self.neighbours.any:
+        if self.neighbours.around(now):
             self._dispatch.look_again()
 
-    async def _tell_of(self, ids: Sequence[str]) -> None:
-        """Reads these rows, and tells of them."""
+    async def _tell_of(self, ids: Sequence[str], ended: Mapping[str, str]) -> None:
+        """Reads these rows, and tells of them. `ended`: those that ended, and by whom they were posted."""
         left = iter(dict.fromkeys(ids))
         while some := list(islice(left, ROWS_AT_ONCE)):
             rows = await self.neighbours.shared.rows(some)
             for item_id in some:
                 self._losses.see(item_id, rows.get(item_id))
             gone = [item_id for item_id in some if item_id not in rows]
-            self._teller.show(rows.values(), gone, self._clock.now())
+            missed = {ended[item_id] for item_id in gone if item_id in ended}
+            self._teller.show(rows.values(), gone, missed, self._clock.now())

@@ -59,10 +59,12 @@ class Teller:
             if (reason := loss(before, after)) and not rows.given_back(before):
                 self.tell(self._on_loss[before.holder], after.id, reason)
 
-    def show(self, items: Collection[Item], gone: Iterable[str], now: int) -> None:
-        """Other servers changed these, and removed those: who watches is told."""
+    def show(self, items: Collection[Item], gone: Iterable[str], missed: Collection[str], now: int) -> None:
+        """Other servers changed these, and removed those: who watches is told. `missed` are posters of items of which
+        nobody here can tell the end."""
         self.tell(self._hub.publish, items, now)
         self.tell(self._hub.end, gone)
+        self.tell(self._hub.miss, missed)
 
     def hears(self, holder: int) -> bool:
         """Whether this socket is told of losses."""

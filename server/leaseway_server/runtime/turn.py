@@ -5,7 +5,7 @@ claims (`hand_out.py`), reads what is asked for, and saves what changed, once. I
 `outcomes` and what its `rows` say are the engine's to use after the commit.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,10 +104,14 @@ class TurnWork:
         """Whether claims find nothing, as of the end of the turn."""
         self.pruned = False
         """Whether items were pruned, and there may be more of them."""
+        self.all_free = True
+        """Whether all rows were swept that are over and that no other server has in hand."""
         self.unfinished: list[Submission] = []
         """What was more than one turn does, of lost sockets and of deletes: to be said again."""
         self.presumed: set[str] = set()
         """Ids of what was taken to be leased: what of it is not is news to who remembers leases."""
+        self.put_off: list[str] = []
+        """Ids of leases that were to be swept, and that another server has in hand."""
         self._was_paused = paused
         self._turn = turn
         self._queue = queue
@@ -153,8 +157,7 @@ class TurnWork:
     # ── 1. Load ──
 
     async def _load(self, submissions: Sequence[Submission], sweeps: Sweeps, owed: Sequence[str]) -> None:
-        named: set[str] = {*sweeps.leases, *owed}
-        self.presumed.update(sweeps.leases)
+        named: set[str] = set()
         posts: list[NewItem] = []
         retried: list[str] = []  # Whether another item holds their key has to be known.
         for submission in submissions:
@@ -177,8 +180,15 @@ class TurnWork:
         if sweeps.told:
             await self._turn.stamp(sweeps.told)
         await self._posts.number(len(posts))
-        await self.rows.load(named)
+        await self._load_rows(named, sweeps.leases, owed)
         await self._keys.load(posts, retried)
+
+    async def _load_rows(self, named: set[str], swept: Sequence[str], owed: Sequence[str]) -> None:
+        """What is named is waited for. What is not is passed by where another server has it, which may stand still."""
+        passed = set(await self.rows.load(named, {*swept, *owed} - named))
+        self.presumed.update(set(swept) - passed)
+        self.put_off = [item_id for item_id in swept if item_id in passed]
+        self._dispatch.pass_by([item_id for item_id in owed if item_id in passed], self.rows.now)
 
     def _part_of(self, holder: int) -> list[str]:
         """What this turn requeues of a lost socket's items."""
@@ -314,11 +324,12 @@ class TurnWork:
         if sweeps.prune:
             self.pruned = await prune(self._turn, self.rows, self._queue.keep, self._read_ids)
         if sweeps.keys:
-            await self._keys.sweep(SLICE)
+            self.all_free &= await self._keys.sweep(SLICE) < SLICE
         for answer in self._dispatch.end(self.rows.now):
             self.outcomes.append((answer, Empty()))
 
-    def _sweep_rows(self, found: Iterable[Item], event: Event) -> None:
+    def _sweep_rows(self, found: Collection[Item], event: Event) -> None:
+        self.all_free &= len(found) < SLICE
         for item in found:
             self.rows.found(item)
             self.rows.change(item.id, event)

@@ -25,6 +25,10 @@ class Turn(Protocol):
         """The items that exist, locked, without `body` and `result`; read before `time`."""
         ...
 
+    async def load_free(self, ids: Collection[str]) -> tuple[dict[str, Item], list[str]]:
+        """As `load`, but what another server has locked is passed by; and the ids of what was."""
+        ...
+
     async def look(self, ids: Collection[str]) -> dict[str, Item]:
         """As `load`, but not locked: as they were committed last. Nothing is decided by them."""
         ...
@@ -57,6 +61,10 @@ class Turn(Protocol):
 
         They may be fewer than `limit` where their bodies are large; none at all means that there are no more.
         """
+        ...
+
+    async def left_to_others(self, skip: Collection[int], now: int) -> list[str]:
+        """The ids of some items that can be claimed, though `pick` for taking gives no more: others have them."""
         ...
 
     async def take(self, candidates: Collection[Candidate]) -> dict[int, Item]:

@@ -21,3 +21,6 @@ PAGE_CHARACTERS: Final = 4 * 1024 * 1024
 REMATCH_ROWS: Final = 2_000
 REMATCH_CHARACTERS: Final = 4 * 1024 * 1024
 """A slice of what is matched anew ends after so many rows, or with the body that makes it so long."""
+
+LEFT_TO_OTHERS: Final = 8
+"""So many of the items that others have in hand are looked for, to be offered once they may be free."""

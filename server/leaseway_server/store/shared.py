@@ -54,12 +54,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A committed turn of another server: which items changed, and which became ready and were not handed out."""
+    """A committed turn of another server: which items changed, which became ready and were not handed out, and which
+    ended, with who had posted each."""
 
     server: int
     turn: int
     changed: Sequence[str]
     ready: Sequence[str]
+    ended: Mapping[str, str]
 
 
 class SharedQueue(Protocol):

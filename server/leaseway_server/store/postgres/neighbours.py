@@ -11,7 +11,7 @@ from leaseway_server.store.postgres.database import Database
 from leaseway_server.store.postgres.schema import PACKAGE
 from leaseway_server.store.postgres.statements import SQL as QUEUE_SQL
 from leaseway_server.store.postgres.store import PostgresStore
-from leaseway_server.store.postgres.turn import Marks
+from leaseway_server.store.postgres.turn import Numbering
 from leaseway_server.store.queries import load_queries
 from leaseway_server.store.shared import Roll, Share, Turned
 
@@ -58,12 +58,12 @@ class PostgresSharedQueue:
         self.number: Final = store.queue
         self._epoch = store.epoch
         self._ids: IdPermutation = store.ids
-        self._marks: Marks = store.marks
+        self._numbering: Numbering = store.numbering
         self._ask = store.ask
 
     def announce(self, on: bool) -> None:
         """From the next turn on, turns say what they changed, or do not."""
-        self._marks.announce = on
+        self._numbering.announce = on
 
     async def look(self) -> tuple[bool, list[Share]]:
         """How it stands with all servers."""
@@ -73,7 +73,11 @@ class PostgresSharedQueue:
     async def changes(self, seen: Mapping[int, int]) -> list[Turned]:
         """The turns that were not seen."""
         rows = await self._ask(SQL["changes"], self.number, list(seen), list(seen.values()))
-        return [Turned(server, turn, self._named(seqs), self._named(ready)) for server, turn, seqs, ready in rows]
+        turned = []
+        for server, turn, *seqs, posters in rows:
+            changed, ready, ended = map(self._named, seqs)
+            turned.append(Turned(server, turn, changed, ready, dict(zip(ended, posters, strict=True))))
+        return turned
 
     def _named(self, seqs: Sequence[int]) -> list[str]:
         return [self._ids.id_of(seq) for seq in seqs]

@@ -46,7 +46,7 @@ FROM leaseway.share WHERE queue = $1;
 
 -- name: changes
 -- $2 are servers, $3 the last turn of each that was read.
-SELECT change.server, change.turn, change.seqs, change.ready
+SELECT change.server, change.turn, change.seqs, change.ready, change.ended, change.posters
 FROM unnest($2::integer[], $3::bigint[]) AS seen (server, turn)
 JOIN leaseway.change ON change.queue = $1 AND change.server = seen.server AND change.turn > seen.turn
 ORDER BY change.server, change.turn;

@@ -69,8 +69,8 @@ WITH picked AS MATERIALIZED (
 )
 SELECT rank, due_at, seq, expires_at, value FROM sized WHERE size <= $7 ORDER BY rank, due_at, seq;
 
--- name: take
--- Whether a row is still ready is for who reads to see: in the condition it would have the planner look among all that are.
+-- name: load_free
+-- What another server has locked is left out. Whether a row is still ready is for who reads to see: in the condition it would have the planner look among all that are.
 SELECT found.* FROM unnest($2::bigint[]) AS asked (seq) CROSS JOIN LATERAL (
     SELECT {columns} FROM leaseway.item WHERE queue = $1 AND item.seq = asked.seq LIMIT 1 FOR UPDATE SKIP LOCKED
 ) AS found;
@@ -256,10 +256,11 @@ WITH RECURSIVE head (rank, due_at) AS (
 )
 SELECT min(due_at) FROM head;
 
--- name: mark
+-- name: number_turn
 -- What the turn adds to this server's share of the counts, and its number: who finds it knows that all of it is there.
--- $11 and $12 are written where other servers are to know: the rows that changed, and those that became ready.
-WITH marked AS (
+-- What follows is written where other servers are to know: the rows that changed, those that became ready, those that
+-- ended, and who had posted these.
+WITH counted AS (
     INSERT INTO leaseway.share AS mine
         (queue, server, turn, pending, processing, finished, failed, dead, cancelled, expired)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
@@ -268,11 +269,12 @@ WITH marked AS (
         failed = mine.failed + excluded.failed, dead = mine.dead + excluded.dead,
         cancelled = mine.cancelled + excluded.cancelled, expired = mine.expired + excluded.expired
 )
-INSERT INTO leaseway.change (queue, server, turn, at, seqs, ready)
-SELECT $1, $2, $3, floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, $11::bigint[], $12::bigint[]
-WHERE $13;
+INSERT INTO leaseway.change (queue, server, turn, at, seqs, ready, ended, posters)
+SELECT $1, $2, $3, floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, $11::bigint[], $12::bigint[],
+    $13::bigint[], $14::text[]
+WHERE $15;
 
--- name: marked
+-- name: last_turn
 -- Waits until the transaction that may have written it is over.
 SELECT turn FROM leaseway.share WHERE queue = $1 AND server = $2 FOR UPDATE;
 

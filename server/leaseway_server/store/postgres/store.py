@@ -22,7 +22,7 @@ from leaseway_server.store.postgres.faults import in_step, postgres_errors
 from leaseway_server.store.postgres.looking import PostgresLooking
 from leaseway_server.store.postgres.rematch import matched, rematch
 from leaseway_server.store.postgres.statements import SQL
-from leaseway_server.store.postgres.turn import Marks, PostgresTurn, Row
+from leaseway_server.store.postgres.turn import Numbering, PostgresTurn, Row
 
 CHANGES_MS: Final = 60_000
 """So long a turn's changes may be read by other servers; whoever comes later compares what it watches."""
@@ -46,7 +46,7 @@ class PostgresStore:
         self.epoch = epoch
         self.queue: Final = queue
         """The queue's number in the database."""
-        self.marks: Final = Marks(epoch)
+        self.numbering: Final = Numbering(epoch)
         self.ids: Final = IdPermutation(id_key)
         self._database = database
         self._time_of = time_of
@@ -70,7 +70,7 @@ class PostgresStore:
     async def turn(self, *, durable: bool) -> AsyncIterator[PostgresTurn]:
         """A transaction; see `base.Store.turn`. Raises `StoreAway`, `StoreBusy`, `StoreFull`."""
         async with self._transaction() as connection:
-            yield PostgresTurn(connection, self.queue, self.ids, self.marks, self._time_of, durable=durable)
+            yield PostgresTurn(connection, self.queue, self.ids, self.numbering, self._time_of, durable=durable)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Connection]:
@@ -107,13 +107,14 @@ class PostgresStore:
         """
         try:
             async with self._transaction() as connection:
-                rows = await connection.fetch(SQL["marked"], self.queue, self.marks.server)
+                rows = await connection.fetch(SQL["last_turn"], self.queue, self.numbering.server)
         except StoreBusy as busy:  # The transaction is not over.
             raise StoreAway(str(busy), unknown=True) from busy
         if not rows:
             raise StoreLost("the database has forgotten this server, and what became of its last turn")
-        before, found = self.marks.turn, rows[0]["turn"]
-        self.marks.turn = max(before, found)  # What a crash took back is not numbered so again: others have read it.
+        before, found = self.numbering.turn, rows[0]["turn"]
+        # What a crash took back is not numbered so again: others have read it.
+        self.numbering.turn = max(before, found)
         return bool(found > before)
 
     def check(self) -> None:
@@ -121,9 +122,9 @@ class PostgresStore:
 
     async def maintain(self) -> None:
         """Removes what no other server needs to read any more."""
-        if self.marks.turn < self._forget_at:
+        if self.numbering.turn < self._forget_at:
             return
-        self._forget_at = self.marks.turn + FORGET_TURNS
+        self._forget_at = self.numbering.turn + FORGET_TURNS
         async with self._database.transaction() as connection:
             await connection.execute(SQL["forget_changes"], self.queue, self.epoch, CHANGES_MS)
 

@@ -16,7 +16,7 @@ from leaseway_server.core.errors import StoreAway, StoreLost
 from leaseway_server.core.ids import IdPermutation
 from leaseway_server.core.keys import Key
 from leaseway_server.core.match import Narrowing
-from leaseway_server.core.model import STATUSES, Candidate, Item, Position, Status
+from leaseway_server.core.model import START, STATUSES, Candidate, Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 from leaseway_server.store import bounds
 from leaseway_server.store.columns import (
@@ -41,7 +41,7 @@ _CANDIDATE: Final = len(Candidate._fields)
 
 
 @dataclass(slots=True)
-class Marks:
+class Numbering:
     """How this server's turns of one queue are numbered. `turn` is the last one that was committed."""
 
     server: int
@@ -52,13 +52,14 @@ class Marks:
 
 @dataclass(slots=True)
 class _Written:
-    """What a turn wrote so far; `rows` and `ready` as `change` has them."""
+    """What a turn wrote so far; `rows`, `ready` and `ended` (with the posters) as `change` has them."""
 
     anything: bool = False
     shown: bool = False
     """Whether anything of it shows in a view."""
     rows: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
+    ended: dict[int, str] = field(default_factory=dict)
     more: Counter[Status] = field(default_factory=Counter)
 
 
@@ -70,7 +71,7 @@ class PostgresTurn:
         connection: Connection,
         queue: int,
         ids: IdPermutation,
-        marks: Marks,
+        numbering: Numbering,
         time_of: Callable[[int], int],
         *,
         durable: bool,
@@ -83,7 +84,7 @@ class PostgresTurn:
         self._execute = connection.execute
         self._queue = queue
         self._ids = ids
-        self._marks = marks
+        self._numbering = numbering
         self._time_of = time_of
         self._durable = durable
         self._loaded: dict[str, Item] = {}
@@ -96,6 +97,14 @@ class PostgresTurn:
         seqs = sorted(seq for seq in map(self._ids.seq_of, ids) if seq is not None)
         self._loaded = {item.id: item for item in await self._items("load", seqs)} if seqs else {}
         return dict(self._loaded)
+
+    async def load_free(self, ids: Collection[str]) -> tuple[dict[str, Item], list[str]]:
+        """The items that nobody else has locked, and which were passed by."""
+        seqs = [seq for seq in map(self._ids.seq_of, ids) if seq is not None]
+        free = {item.id: item for item in await self._items("load_free", seqs)} if seqs else {}
+        self._loaded |= free
+        others = await self.look(set(ids) - free.keys()) if len(free) < len(ids) else {}
+        return free, list(others)
 
     async def look(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist, as they are for others."""
@@ -132,12 +141,17 @@ class PostgresTurn:
             rows = await self._fetch(SQL["pick_to_look"], *arguments)
         return [Candidate(*row[:_CANDIDATE]) for row in rows]
 
+    async def left_to_others(self, skip: Collection[int], now: int) -> list[str]:
+        """Some of them; nothing is looked for where there is nobody else."""
+        found = await self.pick(START, bounds.LEFT_TO_OTHERS, skip) if self._numbering.announce else ()
+        return [self._ids.id_of(each.seq) for each in found if each.claimable(now)]
+
     async def take(self, candidates: Collection[Candidate]) -> dict[int, Item]:
         """The items, with `body`, but for those that are another server's by now."""
         bodies = {candidate.seq: candidate.body for candidate in candidates}
         items = [item_of(self._ids, row[_CANDIDATE:]) for seq in bodies if (row := self._picked.get(seq))]
         if others := sorted(seq for seq in bodies if seq not in self._picked):
-            items += [item for item in await self._items("take", others) if item.ready]
+            items += [item for item in await self._items("load_free", others) if item.ready]
         for item in items:
             item.body = bodies[item.seq]
         taken = {item.seq: item for item in items}
@@ -188,6 +202,7 @@ class PostgresTurn:
         await self._save_results([item for item in items if item.status == "finished"])
         self._changed(items)
         self._became_ready(items)
+        self._ended(items)
 
     async def save(self, changes: Sequence[tuple[Item, Item]]) -> None:
         """Changed items, in one statement: what is as it was costs no index anything."""
@@ -207,6 +222,7 @@ class PostgresTurn:
         await self._save_results([after for before, after in changes if after.status == "finished" != before.status])
         self._changed(after for _, after in changes)
         self._became_ready(after for before, after in changes if not before.ready)
+        self._ended(after for before, after in changes if before.rev != after.rev)
 
     async def stamp(self, told: Collection[tuple[str, int]]) -> None:
         """Notes the first delivery of ends, with `time`: once the rows are locked that are waited for."""
@@ -243,7 +259,7 @@ class PostgresTurn:
         return found
 
     async def count(self, more: Mapping[Status, int]) -> None:
-        """There are so many more of each status; written with the mark of the turn."""
+        """There are so many more of each status; written with the number of the turn."""
         self._written.more.update(more)
         self._written.anything = True
 
@@ -255,6 +271,8 @@ class PostgresTurn:
         """Nothing is left of them."""
         await self._write(SQL["delete"], [item.seq for item in items])
         self._changed(items)
+        loaded = self._loaded
+        self._ended(item for item in items if item.id in loaded and loaded[item.id].rev != item.rev)
 
     async def body_sizes(self, items: Collection[Item]) -> dict[str, int]:
         """How large the bodies are."""
@@ -305,7 +323,7 @@ class PostgresTurn:
         written = self._written
         light = not (self._durable or written.shown)
         if written.anything:
-            await self._mark(written)
+            await self._number(written)
         try:
             with postgres_errors(), in_step(self._connection):
                 ended = await self._execute(SQL["commit_light" if light else "commit"])
@@ -313,13 +331,13 @@ class PostgresTurn:
             away.unknown = written.anything
             raise
         assert ended == "COMMIT", "the transaction had failed, and nobody said so"
-        self._marks.turn += written.anything
+        self._numbering.turn += written.anything
 
-    async def _mark(self, written: _Written) -> None:
-        marks = self._marks
+    async def _number(self, written: _Written) -> None:
+        numbering = self._numbering
         more = [written.more[status] for status in STATUSES]
-        said = (written.rows, written.ready, marks.announce)
-        await self._fetch(SQL["mark"], self._queue, marks.server, marks.turn + 1, *more, *said)
+        said = (written.rows, written.ready, list(written.ended), list(written.ended.values()), numbering.announce)
+        await self._fetch(SQL["number_turn"], self._queue, numbering.server, numbering.turn + 1, *more, *said)
 
     async def _lock_keys(self, keys: set[str]) -> None:
         """Each key by itself, or all of the queue's at once; the locks of the first kind count as one of the second."""
@@ -355,6 +373,9 @@ class PostgresTurn:
 
     def _became_ready(self, items: Iterable[Item]) -> None:
         self._written.ready.extend(item.seq for item in items if item.ready)
+
+    def _ended(self, items: Iterable[Item]) -> None:
+        self._written.ended.update((item.seq, item.posted_by) for item in items if item.terminal)
 
 
 def _lock(name: str) -> int:

@@ -69,6 +69,10 @@ class SqliteTurn:
         rows = self._execute(SQL["load"], (_numbers(seqs),)) if seqs else ()
         return {item.id: item for item in map(self._item, rows)}
 
+    async def load_free(self, ids: Collection[str]) -> tuple[dict[str, Item], list[str]]:
+        """The items that exist: nobody else has any."""
+        return await self.load(ids), []
+
     async def look(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist: nobody else writes here."""
         return await self.load(ids)
@@ -98,6 +102,10 @@ class SqliteTurn:
             if len(picked) == limit or size > bounds.PICK_CHARACTERS:
                 break
         return picked
+
+    async def left_to_others(self, skip: Collection[int], now: int) -> list[str]:
+        """There are no others."""
+        return []
 
     async def take(self, candidates: Collection[Candidate]) -> dict[int, Item]:
         """The items, with `body`."""
