@@ -16,7 +16,7 @@ import pytest
 
 from docs.machine import ROOT, Machine, machine
 from docs.snippets import snippets, started
-from leaseway_server.__main__ import STOP_SECONDS
+from leaseway_server.__main__ import GONE, STOP_SECONDS
 from leaseway_server.commands import WRONG_USAGE
 from leaseway_server.web.protocol import CLOSE_SECONDS
 from leaseway_server.web.site import DRAIN_SECONDS
@@ -167,6 +167,7 @@ def test_a_unit_exposes_little(name: str, tmp_path: Path) -> None:
 def test_the_unit_knows_what_the_server_does() -> None:
     unit = (DEPLOY / "leaseway.service").read_text()
     assert f"RestartPreventExitStatus={WRONG_USAGE}\n" in unit
+    assert WRONG_USAGE == GONE, "the other one after which only a person starts it again"
     assert "TimeoutStopSec=20s\n" in unit
     assert DRAIN_SECONDS + STOP_SECONDS + CLOSE_SECONDS < 20
     for line in ("KillSignal=SIGTERM", "Restart=on-failure", "NoNewPrivileges=yes", "ProtectSystem=strict"):

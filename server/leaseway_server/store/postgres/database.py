@@ -14,7 +14,7 @@ import asyncpg
 
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreRefused
 from leaseway_server.store.postgres.address import Address
-from leaseway_server.store.postgres.faults import in_step, postgres_errors, said_by
+from leaseway_server.store.postgres.faults import connection_errors, in_step, postgres_errors, said_by
 from leaseway_server.store.postgres.schema import OLDEST, check_server, check_tables, migrate
 
 Connection: TypeAlias = asyncpg.Connection
@@ -51,7 +51,9 @@ class Database:
         self.pooled: Final = pooled
         self._settings: Final = _settings(pooled=pooled)
         self._looking: Final = asyncio.Semaphore(LOOKING)
-        self._pool = asyncpg.create_pool(address.url, min_size=0, max_size=POOL, init=_prepare, **self._settings)
+        self._pool = asyncpg.create_pool(
+            address.url, min_size=0, max_size=POOL, connect=_connect, init=_prepare, **self._settings
+        )
 
     @classmethod
     async def open(cls, url: str, *, make: bool = True, oldest: int = OLDEST) -> Self:
@@ -78,8 +80,8 @@ class Database:
 
     async def connect(self) -> Connection:
         """A connection of one's own, to be closed by who asked. Raises `StoreAway`."""
+        connection = await _connect(self.address.url, **self._settings)
         with postgres_errors():
-            connection: Connection = await asyncpg.connect(self.address.url, **self._settings)
             await _prepare(connection)
         return connection
 
@@ -157,6 +159,12 @@ def _settings(*, pooled: bool) -> dict[str, Any]:
 
 def _settle(settings: dict[str, str]) -> str:
     return "".join(f" SET LOCAL {name} = '{value}';" for name, value in settings.items())
+
+
+async def _connect(dsn: str | None = None, **settings: Any) -> Connection:
+    """One more connection. Raises `StoreAway`."""
+    with connection_errors():
+        return await asyncpg.connect(dsn, **settings)
 
 
 async def _prepare(connection: Connection) -> None:
