@@ -68,12 +68,12 @@ async def test_an_option_that_the_driver_does_not_take_is_refused(postgres: Post
 
 async def test_nobody_listens_there(unused_tcp_port: int) -> None:
     told = await refusal(f"postgresql://ann:{SECRET}@127.0.0.1:{unused_tcp_port}/work")
-    assert re.fullmatch(r"the database ann@127\.0\.0\.1:\d+/work cannot be reached: .*Connect call failed.*", told)
+    assert re.fullmatch(r"the database ann@127\.0\.0\.1:\d+/work cannot be reached: nobody listens there; .*", told)
 
 
 async def test_there_is_no_such_host() -> None:
     told = await refusal(f"postgresql://ann:{SECRET}@nowhere.invalid/work")
-    assert told.startswith("the database ann@nowhere.invalid/work cannot be reached: ")
+    assert told.startswith("the database ann@nowhere.invalid/work cannot be reached: there is no such host (")
 
 
 async def test_who_listens_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +96,12 @@ async def test_there_is_no_such_database(postgres: Postgres) -> None:
     assert 'database "nothing" does not exist; make it with CREATE DATABASE' in told
 
 
+async def test_there_is_no_such_user(postgres: Postgres) -> None:
+    told = await refusal(postgres.url_of("postgres", user="nobody_of_this_name", password=SECRET))
+    if isinstance(postgres, OwnPostgres):
+        assert 'role "nobody_of_this_name" does not exist (there CREATE ROLE makes a user' in told
+
+
 async def test_the_password_is_wrong(postgres: Postgres) -> None:
     if not isinstance(postgres, OwnPostgres):
         pytest.skip("how users prove who they are is that server's own affair")
@@ -112,9 +118,16 @@ async def test_the_password_is_wrong(postgres: Postgres) -> None:
 
 
 async def test_there_are_too_many_connections(postgres: Postgres) -> None:
-    async with user(postgres, "CONNECTION LIMIT 0") as name:
-        told = await refusal(postgres.url_of("postgres", user=name, password=SECRET))
-        assert "raise that limit there, or put PgBouncer in between" in told
+    """At the start, and later."""
+    async with user(postgres) as name, empty_database(postgres) as work:
+        await postgres.run(f"GRANT CREATE ON DATABASE {work} TO {name}")
+        url = postgres.url_of(work, user=name, password=SECRET)
+        async with await Database.open(url) as database:
+            await postgres.run(f"ALTER USER {name} CONNECTION LIMIT 0")
+            for asks in _asks(database):
+                with pytest.raises(StoreAway, match="raise that limit there, or put PgBouncer in between"):
+                    await asks()
+        assert "raise that limit there, or put PgBouncer in between" in await refusal(url)
 
 
 # ── Connections ─────────────────────────────────────────────────────────────────────────────────────────────────

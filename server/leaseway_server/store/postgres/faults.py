@@ -11,8 +11,8 @@ import asyncpg
 
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreError, StoreFull, StoreGone
 
-_ANY: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
-
+ALL: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+"""Whatever the driver raises for what goes wrong at the other end, or on the way there."""
 _FULL: Final = frozenset(
     {
         "53100",  # disk full
@@ -61,20 +61,11 @@ def postgres_errors() -> Iterator[None]:
     """Turns what is not the data's fault into `StoreFull`, `StoreBusy`, `StoreAway` or `StoreGone`."""
     try:
         yield
-    except _ANY as error:
+    except ALL as error:
         ours = translated(_first(error))
         if ours is None:
             raise
         raise ours from error
-
-
-@contextmanager
-def connection_errors() -> Iterator[None]:
-    """Turns whatever keeps a connection from being made into `StoreAway`: no data was sent that could be at fault."""
-    try:
-        yield
-    except _ANY as error:
-        raise StoreAway(said_by(error)) from error
 
 
 @contextmanager

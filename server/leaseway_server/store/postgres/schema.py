@@ -16,6 +16,8 @@ PACKAGE: Final = "leaseway_server.store.postgres"
 SQL: Final = load_queries(PACKAGE, "schema.sql")
 OLDEST: Final = 14
 """The first PostgreSQL that has all that our statements need."""
+NEW_DATABASE: Final = "CREATE DATABASE NAME ENCODING 'UTF8' TEMPLATE template0"
+"""How a database is made that we can use, for people."""
 TABLES: Final = frozenset(
     {
         "version",
@@ -49,7 +51,7 @@ async def check_server(connection: asyncpg.Connection, where: str, oldest: int =
     if encoding != "UTF8":
         raise StoreRefused(
             f"the database {where} has the encoding {encoding}, which cannot hold every text; "
-            "make one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+            f"make another one with {NEW_DATABASE}"
         )
 
 
