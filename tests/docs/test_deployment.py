@@ -271,6 +271,14 @@ async def test_the_steps_of_the_container_file_in_a_plain_folder(tmp_path: Path)
         assert there.path("/var/lib/leaseway/resize.db").exists()
 
 
+def test_what_the_container_file_copies_is_sent_to_the_engine() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    sent = {line[1:] for line in lines if line.startswith("!")}
+    copied = [rest.split()[:-1] for kind, rest in instructions() if kind == "COPY" and not rest.startswith("--from")]
+    assert "*" in lines
+    assert sent == {source for sources in copied for source in sources}
+
+
 def test_a_container_is_not_open_to_everyone(tmp_path: Path) -> None:
     """The address that it listens on is refused where the configuration opens a right."""
     file = tmp_path / "leaseway.toml"
