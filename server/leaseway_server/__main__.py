@@ -21,7 +21,7 @@ from leaseway_server.config import (
     is_loopback,
     reload_config,
 )
-from leaseway_server.core.errors import StoreError
+from leaseway_server.core.errors import StoreError, StoreGone
 from leaseway_server.log import configure_logging, listing
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.cluster import Cluster
@@ -35,6 +35,9 @@ from leaseway_server.web.traced import Traced
 
 STOP_SECONDS = 2
 """So long after the drain (3 s) a planned stop waits for clients that take or answer nothing: it is over within 6 s."""
+GONE = 2
+"""The exit status where a store is gone: another start would make a new one with nothing in it, so a person decides.
+The unit does not start it again, as with a mistake in the configuration."""
 REFRESH_SECONDS = 1.0
 TICK_SECONDS = 1.0
 """So often uvicorn writes the date that its answers carry."""
@@ -105,7 +108,10 @@ class Running:
         self._cluster = Cluster(None, self._clock)
 
     async def run(self) -> int:
-        """Serves until `stop` (0), or until a store is lost (1). Raises `StoreRefused` and `OSError` at the start."""
+        """Serves until `stop` (0), or until a store is lost (1) or gone (2): see `GONE`.
+
+        Raises `StoreRefused` and `OSError` at the start.
+        """
         with _listen(self._config.server.host, self._config.server.port) as listener:
             async with kind_of(self._config.server.store).stores(self._clock.now) as stores:
                 self._cluster = Cluster(stores.sharing, self._clock)
@@ -117,6 +123,8 @@ class Running:
                     meeting.cancel()
                     await asyncio.gather(meeting, return_exceptions=True)
                     await self._cluster.leave()
+        if isinstance(self._fault, StoreGone):
+            return GONE
         return 1 if self._fault else 0
 
     def stop(self) -> None:
@@ -163,6 +171,8 @@ class Running:
         for name, configured in self._config.queues.items():
             meter = TurnMeter()
             store = await stores.queue(name)
+            if store.made:
+                _log.info("the queue is new here, and empty", extra={"event": "store.made", "queue": name})
             engine = self._cluster.engine(
                 configured.queue,
                 store,
@@ -212,7 +222,7 @@ class Running:
 
 
 def run(config: Config) -> int:
-    """Serves `config` until a signal. Gives the exit status: 0, or 1 with the reason on standard error."""
+    """Serves `config` until a signal. Gives the exit status: 0, or 1 or `GONE` with the reason on standard error."""
     configure_logging(config.server.log)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -16,7 +16,7 @@ import pytest
 
 from docs.machine import ROOT, Machine, machine
 from docs.snippets import snippets, started
-from leaseway_server.__main__ import STOP_SECONDS
+from leaseway_server.__main__ import GONE, STOP_SECONDS
 from leaseway_server.commands import WRONG_USAGE
 from leaseway_server.web.protocol import CLOSE_SECONDS
 from leaseway_server.web.site import DRAIN_SECONDS
@@ -167,6 +167,7 @@ def test_a_unit_exposes_little(name: str, tmp_path: Path) -> None:
 def test_the_unit_knows_what_the_server_does() -> None:
     unit = (DEPLOY / "leaseway.service").read_text()
     assert f"RestartPreventExitStatus={WRONG_USAGE}\n" in unit
+    assert WRONG_USAGE == GONE, "the other one after which only a person starts it again"
     assert "TimeoutStopSec=20s\n" in unit
     assert DRAIN_SECONDS + STOP_SECONDS + CLOSE_SECONDS < 20
     for line in ("KillSignal=SIGTERM", "Restart=on-failure", "NoNewPrivileges=yes", "ProtectSystem=strict"):
@@ -268,6 +269,14 @@ async def test_the_steps_of_the_container_file_in_a_plain_folder(tmp_path: Path)
             server.terminate()
             assert await server.wait() == 0
         assert there.path("/var/lib/leaseway/resize.db").exists()
+
+
+def test_what_the_container_file_copies_is_sent_to_the_engine() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    sent = {line[1:] for line in lines if line.startswith("!")}
+    copied = [rest.split()[:-1] for kind, rest in instructions() if kind == "COPY" and not rest.startswith("--from")]
+    assert "*" in lines
+    assert sent == {source for sources in copied for source in sources}
 
 
 def test_a_container_is_not_open_to_everyone(tmp_path: Path) -> None:

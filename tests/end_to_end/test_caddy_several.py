@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from difflib import unified_diff
 from pathlib import Path
@@ -17,6 +18,8 @@ from support.process import ServerProcess, server_process
 from support.server import open_queue
 
 BRIEF: Final = {"health_interval 1s": "health_interval 100ms", "lb_try_duration 5s": "lb_try_duration 2s"}
+IMPATIENT: Final = BRIEF | {"health_timeout 2s": "health_timeout 1s"}
+DOWN: Final = b"HTTP request failed"
 SOCKETS: Final = re.compile(r'^leaseway_sockets\{kind="work",queue="demo"\} ([0-9.]+)$', re.MULTILINE)
 
 
@@ -48,7 +51,7 @@ class Site:
 
 
 @asynccontextmanager
-async def site(folder: Path, postgres: Postgres) -> AsyncIterator[Site]:
+async def site(folder: Path, postgres: Postgres, changes: Mapping[str, str] = BRIEF) -> AsyncIterator[Site]:
     async with fresh_database(postgres) as url, AsyncExitStack() as closing:
         servers = []
         for name in ("a", "b"):
@@ -56,7 +59,7 @@ async def site(folder: Path, postgres: Postgres) -> AsyncIterator[Site]:
             running = server_process(folder / name, open_queue(), store=url)
             servers.append(await closing.enter_async_context(running))
         upstreams = " ".join(server.base_url for server in servers)
-        proxy = await closing.enter_async_context(caddy(folder, upstreams, BRIEF, reference=SEVERAL))
+        proxy = await closing.enter_async_context(caddy(folder, upstreams, changes, reference=SEVERAL))
         http = await closing.enter_async_context(httpx.AsyncClient(base_url=proxy.base_url, timeout=30))
         yield Site(proxy, servers, http)
 
@@ -138,3 +141,21 @@ async def test_servers_go_and_come_and_everything_goes_on(tmp_path: Path, postgr
         await first.kill()
         gone = await at.http.post("/demo/items", json={"item": 1})
         assert gone.status_code in (502, 503), "there is none any more"
+
+
+async def test_a_server_that_stands_still_gets_nothing_until_it_goes_on(tmp_path: Path, postgres: Postgres) -> None:
+    """It takes connections and answers none: only the health check tells. No request waits for it then."""
+    async with site(tmp_path, postgres, IMPATIENT) as at:
+        still, other = at.servers
+        ids = [await at.post(f"before {number}") for number in range(4)]
+        still.signal(signal.SIGSTOP)
+        try:
+            await at.proxy.said(DOWN, len(at.proxy.output))
+            ids += [await at.post(f"meanwhile {number}") for number in range(20)]
+        finally:
+            before = len(at.proxy.output)
+            still.signal(signal.SIGCONT)
+        await at.proxy.said(b"host is up", before)
+        await other.kill()
+        for item_id in ids:
+            assert (await at.http.get(f"/demo/items/{item_id}")).json()["status"] == "pending", "by the one that stood"

@@ -20,7 +20,7 @@ from leaseway_server.commands import backup, check, token
 from leaseway_server.config import load_config
 from leaseway_server.store.postgres.database import Database
 from support.matrix import NONE, Caller, Line
-from support.postgres import OwnPostgres, Postgres, fresh_database
+from support.postgres import OwnPostgres, Postgres, fresh_database, one_version_on
 from support.postgres_away import away, cut
 from support.process import server_process
 from support.server import open_queue
@@ -140,11 +140,15 @@ async def test_what_only_reads_makes_no_store(desk: Desk) -> None:
     await connection.close()
 
 
-async def test_tables_of_an_older_version_are_brought_up_to_date_by_what_makes_something(desk: Desk) -> None:
+async def test_tables_of_an_older_version_are_brought_up_to_date_by_what_makes_something(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not by what only reads."""
-    await desk.postgres.run("UPDATE leaseway.version SET number = number - 1", database=desk.name)
+    one_version_on(monkeypatch)
     assert "are an older Leaseway's, which a start of the server brings up to date" in await desk.fails(token, "list")
     assert "(an older Leaseway's: the next start brings it up to date)" in (await desk.call(check)).stdout
+    await desk.succeeds(token, "new", "bob")
+    await desk.succeeds(token, "list")
 
 
 async def test_a_backup_is_for_the_databases_own_tools(desk: Desk) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 import pytest
 
+from leaseway_server.__main__ import GONE
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.store.postgres import servers
 from support.cluster import OPEN, ask, hear_until, quicken, running_cluster, until, until_it_says
@@ -187,12 +188,21 @@ async def test_a_database_that_restarts_under_load_loses_nothing_that_was_acknow
             assert refused == {503}
 
 
-async def test_a_server_whose_tables_are_gone_ends_and_says_so_in_a_line(postgres: Postgres, tmp_path: Path) -> None:
+async def test_a_server_whose_tables_are_gone_ends_and_only_a_person_has_them_made_anew(
+    postgres: Postgres, tmp_path: Path
+) -> None:
     async with fresh_database(postgres) as url, server_process(tmp_path, QUICK, store=url) as server:
         await run(url, "DROP SCHEMA leaseway CASCADE")
-        assert (await server.ended()).status == 1
+        assert (await server.ended()).status == GONE, "what starts it again by itself leaves it at that"
         assert b"its tables were removed or changed meanwhile" in server.output
         assert b"Traceback" not in server.output
+        told = len(server.output)
+        await server.start()
+        assert b"event=store.made queue=demo" in server.output[told:]
+        told = len(server.output)
+        assert (await server.stop()).status == 0
+        await server.start()
+        assert b"store.made" not in server.output[told:]
 
 
 @pytest.mark.protocol("7.15")

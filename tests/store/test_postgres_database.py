@@ -3,21 +3,17 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final
+from contextlib import AsyncExitStack
+from typing import Any
 
 import asyncpg
 import pytest
 
-from leaseway_server.core.errors import StoreAway, StoreRefused
-from leaseway_server.store.postgres import schema
+from leaseway_server.core.errors import StoreAway
 from leaseway_server.store.postgres.address import Address
 from leaseway_server.store.postgres.database import LOOKING, Database
-from leaseway_server.store.postgres.finding import look_at
-from leaseway_server.store.queries import load_migrations
 from support.postgres import OwnPostgres, Postgres, fresh_database
-
-SECRET: Final = "s3cr3t"
+from support.postgres_refusal import SECRET, empty_database, refusal, user
 
 
 @pytest.fixture
@@ -25,47 +21,6 @@ async def url(postgres: Postgres) -> AsyncIterator[str]:
     """A database with the tables of this version."""
     async with fresh_database(postgres) as url:
         yield url
-
-
-@asynccontextmanager
-async def empty_database(postgres: Postgres, how: str = "ENCODING 'UTF8'") -> AsyncIterator[str]:
-    """The name of a new database without a table."""
-    name = postgres.new_name("empty")
-    await postgres.run(f"CREATE DATABASE {name} {how} TEMPLATE template0")
-    try:
-        yield name
-    finally:
-        await postgres.run(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@asynccontextmanager
-async def user(postgres: Postgres, how: str = "") -> AsyncIterator[str]:
-    """The name of a new user, with this password, who may do nothing."""
-    name = postgres.new_name("user")
-    await postgres.run(f"CREATE USER {name} PASSWORD '{SECRET}' {how}")
-    try:
-        yield name
-    finally:
-        await postgres.run(f"DROP USER {name}")
-
-
-async def refusal(url: str, **how: Any) -> str:
-    """Why it is not opened."""
-    with pytest.raises(StoreRefused) as refused:
-        await Database.open(url, **how)
-    told: BaseException | None = refused.value
-    assert SECRET not in str(told)
-    assert "\n" not in str(told)
-    return str(told)
-
-
-async def tables(postgres: Postgres, name: str) -> set[str]:
-    """What the schema holds."""
-    connection = await asyncpg.connect(postgres.url_of(name))
-    try:
-        return {row[0] for row in await connection.fetch(schema.SQL["tables"])}
-    finally:
-        await connection.close()
 
 
 # ── The URL ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -113,12 +68,12 @@ async def test_an_option_that_the_driver_does_not_take_is_refused(postgres: Post
 
 async def test_nobody_listens_there(unused_tcp_port: int) -> None:
     told = await refusal(f"postgresql://ann:{SECRET}@127.0.0.1:{unused_tcp_port}/work")
-    assert re.fullmatch(r"the database ann@127\.0\.0\.1:\d+/work cannot be reached: .*Connect call failed.*", told)
+    assert re.fullmatch(r"the database ann@127\.0\.0\.1:\d+/work cannot be reached: nobody listens there; .*", told)
 
 
 async def test_there_is_no_such_host() -> None:
     told = await refusal(f"postgresql://ann:{SECRET}@nowhere.invalid/work")
-    assert told.startswith("the database ann@nowhere.invalid/work cannot be reached: ")
+    assert told.startswith("the database ann@nowhere.invalid/work cannot be reached: there is no such host (")
 
 
 async def test_who_listens_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,6 +96,12 @@ async def test_there_is_no_such_database(postgres: Postgres) -> None:
     assert 'database "nothing" does not exist; make it with CREATE DATABASE' in told
 
 
+async def test_there_is_no_such_user(postgres: Postgres) -> None:
+    told = await refusal(postgres.url_of("postgres", user="nobody_of_this_name", password=SECRET))
+    if isinstance(postgres, OwnPostgres):
+        assert 'role "nobody_of_this_name" does not exist (there CREATE ROLE makes a user' in told
+
+
 async def test_the_password_is_wrong(postgres: Postgres) -> None:
     if not isinstance(postgres, OwnPostgres):
         pytest.skip("how users prove who they are is that server's own affair")
@@ -157,166 +118,16 @@ async def test_the_password_is_wrong(postgres: Postgres) -> None:
 
 
 async def test_there_are_too_many_connections(postgres: Postgres) -> None:
-    async with user(postgres, "CONNECTION LIMIT 0") as name:
-        told = await refusal(postgres.url_of("postgres", user=name, password=SECRET))
-        assert "raise that limit there, or put PgBouncer in between" in told
-
-
-# ── What is not fit for us ──────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_it_is_too_old(url: str) -> None:
-    assert re.search(r"is PostgreSQL \d+; Leaseway needs 99 or newer", await refusal(url, oldest=99))
-
-
-async def test_its_encoding_cannot_hold_every_text(postgres: Postgres) -> None:
-    async with empty_database(postgres, "ENCODING 'LATIN1' LOCALE 'C'") as name:
-        told = await refusal(postgres.url_of(name))
-        assert "has the encoding LATIN1" in told
-        assert "ENCODING 'UTF8'" in told
-
-
-async def test_the_user_may_not_make_a_schema(postgres: Postgres) -> None:
-    async with user(postgres) as who, empty_database(postgres) as name:
-        told = await refusal(postgres.url_of(name, user=who, password=SECRET))
-        assert "permission denied for database" in told
-        assert f'GRANT CREATE ON DATABASE "{name}" TO "{who}"' in told
-        await postgres.run(f"CREATE SCHEMA leaseway AUTHORIZATION {who}", database=name)
-        async with await Database.open(postgres.url_of(name, user=who, password=SECRET)):
-            pass
-
-
-@pytest.mark.parametrize("tables", [False, True])
-async def test_it_is_read_only(postgres: Postgres, tables: bool) -> None:
-    async with empty_database(postgres) as name:
-        url = postgres.url_of(name)
-        if tables:
-            async with await Database.open(url):
-                pass
-        await postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-        told = f"the database {Address(url)} is read-only: it is a standby, or default_transaction_read_only is on"
-        assert await refusal(url) == f"{told}; name the primary, or end that setting"
-        with pytest.raises(StoreRefused, match="is read-only"):
-            await look_at(url, "")
-
-
-async def test_a_check_refuses_what_a_start_would(postgres: Postgres) -> None:
-    """No tables and no right to make any; tables of before and no right to add any; tables and no right to write."""
-    async with user(postgres) as who, empty_database(postgres) as name:
-        url = postgres.url_of(name, user=who, password=SECRET)
-
-        async def refused() -> str:
-            with pytest.raises(StoreRefused, match=f'"{who}" may not do what Leaseway needs') as told:
-                await look_at(url, "")
-            return str(told.value)
-
-        assert "it may not make tables there" in await refused()
-        await postgres.run(f"CREATE SCHEMA leaseway AUTHORIZATION {who}", database=name)
-        assert (await look_at(url, "")).tables == 0
-        await postgres.run("DROP SCHEMA leaseway", database=name)
-        async with await Database.open(postgres.url_of(name)):
-            pass
-        may_read = f"GRANT USAGE ON SCHEMA leaseway TO {who}; GRANT SELECT ON ALL TABLES IN SCHEMA leaseway TO {who}"
-        await postgres.run(may_read, database=name)
-        assert "it may not read and write a" in await refused()
-        await postgres.run(f"GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA leaseway TO {who}", database=name)
-        assert (await look_at(url, "")).tables > 0
-        await postgres.run("UPDATE leaseway.version SET number = number - 1", database=name)
-        assert "it may not make tables there" in await refused()
-
-
-async def test_the_user_may_read_and_not_write(postgres: Postgres) -> None:
-    async with user(postgres) as who, empty_database(postgres) as name:
-        async with await Database.open(postgres.url_of(name)):
-            pass
-        may_use = f"GRANT USAGE ON SCHEMA leaseway TO {who}; GRANT SELECT ON ALL TABLES IN SCHEMA leaseway TO {who}"
-        await postgres.run(may_use, database=name)
-        told = await refusal(postgres.url_of(name, user=who, password=SECRET))
-        assert "it may not read and write a" in told
-        may_write = "INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA leaseway"
-        await postgres.run(f"GRANT {may_write} TO {who}", database=name)
-        async with await Database.open(postgres.url_of(name, user=who, password=SECRET)):
-            pass
-
-
-@pytest.mark.parametrize(
-    ("theirs", "named"),
-    [
-        ("CREATE TABLE leaseway.invoice (n int)", "invoice"),
-        ("CREATE VIEW leaseway.report AS SELECT 1", "report"),
-        ("CREATE TABLE leaseway.version (number text)", "version"),
-    ],
-)
-async def test_the_schema_is_somebody_elses(postgres: Postgres, theirs: str, named: str) -> None:
-    async with empty_database(postgres) as name:
-        await postgres.run("CREATE SCHEMA leaseway", theirs, database=name)
-        told = await refusal(postgres.url_of(name))
-        assert f"holds what is not Leaseway's ({named})" in told
-        assert await tables(postgres, name) == {named}, "nothing was changed"
-
-
-async def test_somebody_elses_tables_stand_among_ours(postgres: Postgres, url: str) -> None:
-    name = url.rpartition("/")[2]
-    await postgres.run("CREATE TABLE leaseway.invoice (n int)", database=name)
-    assert "holds what is not Leaseway's (invoice)" in await refusal(url)
-
-
-async def test_a_newer_leaseway_was_there(postgres: Postgres, url: str) -> None:
-    name = url.rpartition("/")[2]
-    await postgres.run("UPDATE leaseway.version SET number = 99", "CREATE TABLE leaseway.later (n int)", database=name)
-    async with await Database.open(url):
-        pass  # It says that servers of this version may run beside it.
-    await postgres.run("UPDATE leaseway.version SET oldest_reader = 98", database=name)
-    assert "brought up to date by a newer Leaseway (version 99 of its tables; this one knows " in await refusal(url)
-
-
-# ── Migrations ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_migration_that_is_cut_short_never_was(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection breaks behind each statement of the script; and the next start finds a database as before."""
-    [(number, script), *_] = load_migrations(schema.PACKAGE)
-    statements = [part for part in re.split(r"(?<=;)\n", script) if part.strip()]
-    die = "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid());"
-    async with empty_database(postgres) as name:
-        for cut in range(0, len(statements) + 1, 4):
-            with monkeypatch.context() as cutting:
-                broken = "\n".join([*statements[:cut], die, *statements[cut:]])
-                cutting.setattr(schema, "load_migrations", lambda _package, broken=broken: [(number, broken)])
-                assert "terminating connection" in await refusal(postgres.url_of(name))
-            assert await tables(postgres, name) == set()
-        async with await Database.open(postgres.url_of(name)):
-            assert await tables(postgres, name) == set(schema.TABLES)
-
-
-async def test_servers_that_start_at_once_migrate_once(postgres: Postgres) -> None:
-    async with empty_database(postgres) as name:
-        opened = await asyncio.gather(*(Database.open(postgres.url_of(name)) for _ in range(6)))
-        for database in opened:
-            await database.close()
-        assert await tables(postgres, name) == set(schema.TABLES)
-
-
-async def test_scripts_follow_each_other_each_in_a_transaction(
-    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scripts = load_migrations(schema.PACKAGE)
-    newest = scripts[-1][0]
-    rise = "UPDATE leaseway.version SET number = number + 1"
-    follow = [(newest + 1, f"{rise}; CREATE TABLE leaseway.later (n int)"), (newest + 2, f"{rise}; SELECT 1 / 0")]
-    async with empty_database(postgres) as name:
-        monkeypatch.setattr(schema, "load_migrations", lambda _package: scripts + follow)
-        monkeypatch.setattr(schema, "TABLES", schema.TABLES | {"later"})
-        with pytest.raises(asyncpg.DivisionByZeroError):
-            await Database.open(postgres.url_of(name))
-        connection = await asyncpg.connect(postgres.url_of(name))
-        assert await connection.fetchval("SELECT number FROM leaseway.version") == newest + 1
-        await connection.close()
-
-
-def test_migrations_are_numbered_without_a_gap_and_say_their_number() -> None:
-    scripts = load_migrations(schema.PACKAGE)
-    assert [number for number, _ in scripts] == list(range(1, len(scripts) + 1))
+    """At the start, and later."""
+    async with user(postgres) as name, empty_database(postgres) as work:
+        await postgres.run(f"GRANT CREATE ON DATABASE {work} TO {name}")
+        url = postgres.url_of(work, user=name, password=SECRET)
+        async with await Database.open(url) as database:
+            await postgres.run(f"ALTER USER {name} CONNECTION LIMIT 0")
+            for asks in _asks(database):
+                with pytest.raises(StoreAway, match="raise that limit there, or put PgBouncer in between"):
+                    await asks()
+        assert "raise that limit there, or put PgBouncer in between" in await refusal(url)
 
 
 # ── Connections ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -343,13 +154,16 @@ async def test_every_transaction_has_its_settings_and_needs_no_search_path(url: 
     await database.close()
 
 
-async def test_a_database_that_went_away_is_told_as_such(postgres: Postgres) -> None:
-    async with fresh_database(postgres) as url:
-        database = await Database.open(url)
-    for asks in _asks(database):
-        with pytest.raises(StoreAway):
-            await asks()
-    await database.close()
+@pytest.mark.parametrize("how", ["ALTER DATABASE {} ALLOW_CONNECTIONS false", "DROP DATABASE {} WITH (FORCE)"])
+async def test_a_database_that_went_away_is_told_as_such(postgres: Postgres, how: str) -> None:
+    """Whatever keeps a connection from being made."""
+    async with empty_database(postgres) as name:
+        database = await Database.open(postgres.url_of(name))
+        await postgres.run(how.format(name))
+        for asks in _asks(database):
+            with pytest.raises(StoreAway):
+                await asks()
+        await database.close()
 
 
 def _asks(database: Database) -> list[Callable[[], Any]]:

@@ -13,7 +13,7 @@ from leaseway_server.store.postgres.finding import look_at, unfit
 from leaseway_server.store.postgres.servers import enter
 from leaseway_server.store.postgres.store import PostgresStore
 from support.pgbouncer import pgbouncer
-from support.postgres import Postgres, fresh_database
+from support.postgres import Postgres, fresh_database, one_version_on
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ async def test_nothing_is_made_where_nothing_is(url: str, postgres: Postgres) ->
             await Database.open(url, make=False)
 
 
-async def test_older_tables_are_told_and_left(url: str, postgres: Postgres) -> None:
-    await postgres.run("UPDATE leaseway.version SET number = number - 1", database=url.rpartition("/")[2])
+async def test_older_tables_are_told_and_left(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one_version_on(monkeypatch)
     for _ in range(2):
         found = await look_at(url, "")
         assert found.tables == found.newest - 1

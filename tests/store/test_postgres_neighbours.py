@@ -8,13 +8,15 @@ import pytest
 
 from leaseway_server.core.events import Result
 from leaseway_server.core.model import NewItem
+from leaseway_server.runtime.neighbours import Neighbours
+from leaseway_server.runtime.tally import MINUTE_MS, Tally
 from leaseway_server.store.postgres import neighbours, servers
 from leaseway_server.store.postgres.database import Database
 from leaseway_server.store.postgres.hints import PostgresHints
 from leaseway_server.store.postgres.neighbours import PostgresRegistry, PostgresSharedQueue
 from leaseway_server.store.postgres.servers import GONE_MS
 from leaseway_server.store.postgres.store import PostgresStore
-from support.model import NOW
+from support.model import NOW, pending
 from support.postgres import Postgres, fresh_database
 from support.stored import changed, posted
 
@@ -111,6 +113,26 @@ async def test_a_turn_is_read_by_others_with_what_it_changed(database: Database,
         )
         assert await other.rates(0) == {60_000: [2, 2, 3, 4, 5, 6]}
         assert await one.rates(0) == {}
+
+
+async def test_what_happened_is_told_minute_by_minute_and_quiet_ones_end_nothing(
+    database: Database, enter: Enter
+) -> None:
+    """As each second: the newest minute, and the one before."""
+    async with AsyncExitStack() as stack:
+        stores = []
+        for _ in range(2):
+            stores.append(await PostgresStore.open(database, "queue", (await enter()).epoch))
+            stack.push_async_callback(stores[-1].close)
+        here = Neighbours(PostgresSharedQueue(stores[0]), stores[0].epoch, lambda _hint: None)
+        tally = Tally({})
+        tally.take({}, [(None, pending())], NOW)
+        for later in range(0, 5 * MINUTE_MS, MINUTE_MS // 2):
+            await here.tell(tally.own(NOW + later))
+        tally.take({}, [(None, pending())] * 2, NOW + 5 * MINUTE_MS)
+        await here.tell(tally.own(NOW + 5 * MINUTE_MS))
+        rates = await PostgresSharedQueue(stores[1]).rates(0)
+        assert [counts[0] for _, counts in sorted(rates.items())] == [1, 2]
 
 
 async def test_what_is_asked_through_a_pooler_is_a_transaction(database: Database, enter: Enter) -> None:

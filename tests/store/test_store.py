@@ -23,6 +23,13 @@ def seen(*items: Item) -> list[Candidate]:
     return [Candidate(*item.position, item.expires_at, item.body) for item in items]
 
 
+async def test_only_the_first_who_opens_it_made_it(opened: Callable[[], Awaitable[Store]]) -> None:
+    for made in (True, False):
+        store = await opened()
+        assert store.made is made
+        await store.close()
+
+
 async def test_what_is_inserted_is_loaded_without_body_and_result(store: Store) -> None:
     new = NewItem('{"a":1}', posted_by="ann", priority=3, delay_ms=5, ttl_ms=99, max_attempts=2, meta='{"t":1}')
     (item,) = await posted(store, new)

@@ -40,6 +40,7 @@ class FaultyStore:
 
     def __init__(self, store: Store, faults: Faults) -> None:
         self.epoch = store.epoch
+        self.made = store.made
         self.matched = store.matched
         self.rematch = store.rematch
         self.store = store

@@ -37,6 +37,7 @@ class MemoryStore:
         disk.epoch += 1
         self.disk = disk
         self.epoch = disk.epoch
+        self.made = disk.epoch == 1
         self.clock = clock
         self.id_of = id_of
 

@@ -20,8 +20,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+import pytest
 
+from leaseway_server.store.postgres import schema
 from leaseway_server.store.postgres.database import Database
+from leaseway_server.store.queries import load_migrations
 from support.ports import free_port
 
 PATIENCE: Final = 30.0
@@ -181,6 +184,14 @@ async def fresh_database(postgres: Postgres) -> AsyncIterator[str]:
         yield postgres.url_of(name)
     finally:
         await postgres.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def one_version_on(patched: pytest.MonkeyPatch) -> None:
+    """From now on Leaseway's tables are those of one version further: what was made before is an older one's."""
+    scripts = load_migrations(schema.PACKAGE)
+    script = "UPDATE leaseway.version SET number = number + 1; CREATE TABLE leaseway.later (n int)"
+    patched.setattr(schema, "load_migrations", lambda _package: [*scripts, (scripts[-1][0] + 1, script)])
+    patched.setattr(schema, "TABLES", schema.TABLES | {"later"})
 
 
 def _binaries(version: int, folder: Path) -> Path:

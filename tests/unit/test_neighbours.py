@@ -198,3 +198,10 @@ async def test_what_happened_here_is_told_where_it_is_news() -> None:
     for _ in range(2):
         await place.neighbours.tell(minutes)
     assert place.board.counted == [{60_000: (1, 0, 0, 0, 0, 0)}]
+
+
+async def test_of_quiet_minutes_nothing_is_told() -> None:
+    place = Place()
+    for minutes in ([Minute(0)], [Minute(60_000, posted=1)], [Minute(120_000), Minute(180_000)]):
+        await place.neighbours.tell(minutes)
+    assert place.board.counted == [{60_000: (1, 0, 0, 0, 0, 0)}]

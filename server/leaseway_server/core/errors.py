@@ -198,3 +198,7 @@ class StoreAway(StoreError):
 
 class StoreLost(StoreError):
     """The store failed in a way that leaves its last commit in doubt; the process must end and recover."""
+
+
+class StoreGone(StoreLost):
+    """What was opened is not there any more. Another start would make it anew, with nothing in it: a person decides."""

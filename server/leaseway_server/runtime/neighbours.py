@@ -160,8 +160,8 @@ class Neighbours:
         self._shown = shown
 
     async def tell(self, minutes: Sequence[Minute]) -> None:
-        """So much happened here: told where that is news."""
+        """So much happened here: told where that is news. Of quiet minutes there is nothing to tell."""
         told = {each.at: each.figures() for each in minutes if any(each.figures())}
-        if told != self._told:
+        if told and told != self._told:
             await self.shared.count(told)
             self._told = told

@@ -182,6 +182,8 @@ class Store(Protocol):
 
     epoch: int
     """Counts the starts; a part of the numbers of sockets, so that those of an earlier start are told apart."""
+    made: bool
+    """Nothing was there when it was opened: the queue begins with this."""
 
     def turn(self, *, durable: bool) -> AbstractAsyncContextManager[Turn]:
         """A transaction. Where not `durable`, loss of power may cost it, a killed process may not (§7.1)."""

@@ -8,14 +8,15 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from socket import gaierror
 from typing import Any, Final, Self, TypeAlias
 
 import asyncpg
 
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreRefused
 from leaseway_server.store.postgres.address import Address
-from leaseway_server.store.postgres.faults import in_step, postgres_errors, said_by
-from leaseway_server.store.postgres.schema import OLDEST, check_server, check_tables, migrate
+from leaseway_server.store.postgres.faults import ALL, in_step, postgres_errors, said_by
+from leaseway_server.store.postgres.schema import NEW_DATABASE, OLDEST, check_server, check_tables, migrate
 
 Connection: TypeAlias = asyncpg.Connection
 
@@ -51,7 +52,9 @@ class Database:
         self.pooled: Final = pooled
         self._settings: Final = _settings(pooled=pooled)
         self._looking: Final = asyncio.Semaphore(LOOKING)
-        self._pool = asyncpg.create_pool(address.url, min_size=0, max_size=POOL, init=_prepare, **self._settings)
+        self._pool = asyncpg.create_pool(
+            address.url, min_size=0, max_size=POOL, connect=_connect, init=_prepare, **self._settings
+        )
 
     @classmethod
     async def open(cls, url: str, *, make: bool = True, oldest: int = OLDEST) -> Self:
@@ -78,8 +81,8 @@ class Database:
 
     async def connect(self) -> Connection:
         """A connection of one's own, to be closed by who asked. Raises `StoreAway`."""
+        connection = await _connect(self.address.url, **self._settings)
         with postgres_errors():
-            connection: Connection = await asyncpg.connect(self.address.url, **self._settings)
             await _prepare(connection)
         return connection
 
@@ -138,9 +141,9 @@ async def first_connection(url: str, *, oldest: int = OLDEST) -> AsyncIterator[F
     """Connects, and checks the server. Raises `StoreRefused`, also for what goes wrong with it afterwards."""
     address = Address(url)
     try:
-        connection = await asyncpg.connect(url, **_settings(pooled=True))
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
-        raise _refusal(address.shown, error) from error
+        connection = await _connect(url, **_settings(pooled=True))
+    except StoreAway as away:
+        raise StoreRefused(f"the database {address.shown} cannot be reached: {away}") from away
     try:
         with _refusals(address.shown), postgres_errors():
             await check_server(connection, address.shown, oldest)
@@ -159,6 +162,14 @@ def _settle(settings: dict[str, str]) -> str:
     return "".join(f" SET LOCAL {name} = '{value}';" for name, value in settings.items())
 
 
+async def _connect(dsn: str | None = None, **settings: Any) -> Connection:
+    """One more connection. Raises `StoreAway`, whatever hinders it: no data was sent that could be at fault."""
+    try:
+        return await asyncpg.connect(dsn, **settings)
+    except (*ALL, ValueError) as error:
+        raise StoreAway(_reason(error)) from error
+
+
 async def _prepare(connection: Connection) -> None:
     """What is bytea in our tables is text in UTF-8."""
     await connection.set_type_codec(
@@ -175,21 +186,23 @@ def _refusals(where: str) -> Iterator[None]:
         raise StoreRefused(f"the database {where} cannot be used: {error}") from error
 
 
-def _refusal(where: str, error: Exception) -> StoreRefused:
-    """Why there is no connection, and what to do."""
-    return StoreRefused(f"the database {where} cannot be reached: {_reason(error)}")
-
-
 def _reason(error: Exception) -> str:
+    """Why there is no connection, and what to do."""
     match error:
         case asyncpg.InvalidPasswordError():
             return f"{said_by(error)} (it is given in the URL, or by PGPASSWORD or ~/.pgpass)"
         case asyncpg.InvalidCatalogNameError():
-            return f"{said_by(error)}; make it with CREATE DATABASE … ENCODING 'UTF8'"
+            return f"{said_by(error)}; make it with {NEW_DATABASE}"
         case asyncpg.TooManyConnectionsError():
             return f"{said_by(error)}; raise that limit there, or put PgBouncer in between"
+        case asyncpg.InvalidAuthorizationSpecificationError():
+            return f"{said_by(error)} (there CREATE ROLE makes a user, and pg_hba.conf says who is let in from where)"
         case TimeoutError():
             return f"no answer within {CONNECT_SECONDS:g} s"
+        case ConnectionRefusedError():
+            return "nobody listens there; is PostgreSQL running, and with this address in listen_addresses?"
+        case gaierror():
+            return f"there is no such host ({said_by(error)})"
         case asyncpg.PostgresError() | OSError():
             return said_by(error)
     return "its URL holds an option that cannot be used"  # The driver's text may show the URL.

@@ -9,8 +9,10 @@ from typing import Final, Protocol
 
 import asyncpg
 
-from leaseway_server.core.errors import StoreAway, StoreBusy, StoreError, StoreFull, StoreLost
+from leaseway_server.core.errors import StoreAway, StoreBusy, StoreError, StoreFull, StoreGone
 
+ALL: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+"""Whatever the driver raises for what goes wrong at the other end, or on the way there."""
 _FULL: Final = frozenset(
     {
         "53100",  # disk full
@@ -42,7 +44,7 @@ _AWAY: Final = frozenset(
         "3D000",  # there is no such database
     }
 )
-_LOST: Final = frozenset(
+_GONE: Final = frozenset(
     {
         "3F000",  # there is no such schema
         "42P01",  # there is no such table
@@ -56,10 +58,10 @@ _AWAY_CLASSES: Final = frozenset({"08", "28"})
 
 @contextmanager
 def postgres_errors() -> Iterator[None]:
-    """Turns what is not the data's fault into `StoreFull`, `StoreBusy`, `StoreAway` or `StoreLost`."""
+    """Turns what is not the data's fault into `StoreFull`, `StoreBusy`, `StoreAway` or `StoreGone`."""
     try:
         yield
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+    except ALL as error:
         ours = translated(_first(error))
         if ours is None:
             raise
@@ -105,8 +107,8 @@ def translated(error: Exception) -> StoreError | None:
     code = error.sqlstate or ""
     if code in _FULL:
         return StoreFull(text)
-    if code in _LOST:
-        return StoreLost(f"its tables were removed or changed meanwhile: {text}")
+    if code in _GONE:
+        return StoreGone(f"its tables were removed or changed meanwhile: {text}")
     if code in _BUSY:
         return StoreBusy(text)
     return StoreAway(text) if code in _AWAY or code[:2] in _AWAY_CLASSES else None

@@ -6,9 +6,8 @@ import asyncpg
 
 from leaseway_server.core.errors import StoreRefused
 from leaseway_server.store.postgres.database import first_connection
-from leaseway_server.store.postgres.schema import PACKAGE, SQL, check_start, version_of
+from leaseway_server.store.postgres.schema import SQL, check_start, newest, version_of
 from leaseway_server.store.postgres.servers import GONE_MS
-from leaseway_server.store.queries import load_migrations
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +28,15 @@ class Finding:
 async def look_at(url: str, listen_url: str) -> Finding:
     """Connects to both (`listen_url` "": there is none). Raises `StoreRefused`, also where they do not fit together,
     and where a start would."""
-    newest = load_migrations(PACKAGE)[-1][0]
     async with first_connection(url) as first:
-        tables = await version_of(first.connection, first.address.shown, newest)
+        tables = await version_of(first.connection, first.address.shown)
         await check_start(first.connection, first.address.shown, tables)
         queues, servers = (tables and await first.connection.fetchrow(SQL["found"], GONE_MS)) or ((), 0)
         identity = await _identity(first.connection)
     if listen_url:
         await _check_listening(listen_url, identity)
     version = first.connection.get_server_version()
-    return Finding(f"{version.major}.{version.minor}", tables, newest, first.pooled, tuple(queues), servers)
+    return Finding(f"{version.major}.{version.minor}", tables, newest(), first.pooled, tuple(queues), servers)
 
 
 async def _check_listening(url: str, identity: tuple[object, ...]) -> None:

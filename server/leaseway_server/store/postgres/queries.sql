@@ -291,7 +291,7 @@ SELECT id, id_key, move FROM leaseway.queue WHERE name = $1 FOR UPDATE;
 UPDATE leaseway.queue SET move = '' WHERE id = $1 AND move <> '';
 
 -- name: new_queue
-INSERT INTO leaseway.queue (name, id_key) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING;
+INSERT INTO leaseway.queue (name, id_key) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING id;
 
 -- name: new_share
 INSERT INTO leaseway.share (queue, server) VALUES ($1, $2) ON CONFLICT (queue, server) DO NOTHING;

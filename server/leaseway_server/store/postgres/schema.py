@@ -16,6 +16,8 @@ PACKAGE: Final = "leaseway_server.store.postgres"
 SQL: Final = load_queries(PACKAGE, "schema.sql")
 OLDEST: Final = 14
 """The first PostgreSQL that has all that our statements need."""
+NEW_DATABASE: Final = "CREATE DATABASE NAME ENCODING 'UTF8' TEMPLATE template0"
+"""How a database is made that we can use, for people."""
 TABLES: Final = frozenset(
     {
         "version",
@@ -35,6 +37,11 @@ TABLES: Final = frozenset(
 )
 
 
+def newest() -> int:
+    """The version of the tables that this Leaseway makes."""
+    return load_migrations(PACKAGE)[-1][0]
+
+
 async def check_server(connection: asyncpg.Connection, where: str, oldest: int = OLDEST) -> None:
     """Raises `StoreRefused` where this PostgreSQL is too old, or the database cannot hold every text."""
     major = connection.get_server_version().major
@@ -44,7 +51,7 @@ async def check_server(connection: asyncpg.Connection, where: str, oldest: int =
     if encoding != "UTF8":
         raise StoreRefused(
             f"the database {where} has the encoding {encoding}, which cannot hold every text; "
-            "make one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+            f"make another one with {NEW_DATABASE}"
         )
 
 
@@ -58,15 +65,18 @@ async def migrate(connection: asyncpg.Connection, where: str) -> None:
         await _check_rights(connection, where)
     except asyncpg.InsufficientPrivilegeError as error:
         raise await _without_rights(connection, where, said_by(error)) from error
+    except asyncpg.PostgresError as error:
+        raise StoreRefused(
+            f"Leaseway's tables in the database {where} cannot be made or brought up to date: {said_by(error)}"
+        ) from error
 
 
 async def check_tables(connection: asyncpg.Connection, where: str) -> None:
     """Raises `StoreRefused` where there are no tables, or not those of this version; changes nothing."""
-    newest = load_migrations(PACKAGE)[-1][0]
-    version = await version_of(connection, where, newest)
+    version = await version_of(connection, where)
     if not version:
         raise StoreRefused(f"there is no store of Leaseway in the database {where}; a start of the server makes one")
-    if version < newest:
+    if version < newest():
         raise StoreRefused(
             f"the tables in the database {where} are an older Leaseway's, which a start of the server brings up to date"
         )
@@ -75,7 +85,7 @@ async def check_tables(connection: asyncpg.Connection, where: str) -> None:
 async def check_start(connection: asyncpg.Connection, where: str, version: int) -> None:
     """Raises `StoreRefused` where a start would, with tables of this version (0: there are none); changes nothing."""
     await _check_writable(connection, where)
-    if version < load_migrations(PACKAGE)[-1][0] and not await connection.fetchval(SQL["may_make"]):
+    if version < newest() and not await connection.fetchval(SQL["may_make"]):
         raise await _without_rights(connection, where, "it may not make tables there")
     await _check_rights(connection, where)
 
@@ -85,7 +95,7 @@ async def _step(connection: asyncpg.Connection, where: str) -> bool:
     scripts = load_migrations(PACKAGE)
     async with connection.transaction():
         await connection.execute(SQL["lock"])
-        version = await version_of(connection, where, newest=scripts[-1][0])
+        version = await version_of(connection, where)
         following = [script for number, script in scripts if number > version]
         if following:
             if not await connection.fetchval(SQL["is_there"]):
@@ -94,7 +104,7 @@ async def _step(connection: asyncpg.Connection, where: str) -> bool:
     return len(following) <= 1
 
 
-async def version_of(connection: asyncpg.Connection, where: str, newest: int) -> int:
+async def version_of(connection: asyncpg.Connection, where: str) -> int:
     """The version of the tables; 0 where there are none. Raises `StoreRefused` where they are not for us."""
     tables = {name for (name,) in await connection.fetch(SQL["tables"])}
     if not tables:
@@ -102,14 +112,25 @@ async def version_of(connection: asyncpg.Connection, where: str, newest: int) ->
     if "version" not in tables or await connection.fetchval(SQL["is_ours"]) != 2:
         raise _foreign(where, tables)
     number, oldest_reader = await connection.fetchrow(SQL["version"]) or (0, 0)
-    if oldest_reader > newest:
+    if not number:
+        raise _incomplete(where, "no version is noted")
+    if oldest_reader > newest():
         raise StoreRefused(
             f"the database {where} was brought up to date by a newer Leaseway (version {number} of its tables; "
-            f"this one knows {newest}); run the newer one"
+            f"this one knows {newest()}); run the newer one"
         )
-    if number <= newest and tables - TABLES:
+    if number <= newest() and tables - TABLES:
         raise _foreign(where, tables - TABLES)
+    if number >= newest() and TABLES - tables:
+        raise _incomplete(where, f"there is no table {', '.join(sorted(TABLES - tables)[:5])}")
     return int(number)
+
+
+def _incomplete(where: str, what: str) -> StoreRefused:
+    return StoreRefused(
+        f"the schema leaseway of the database {where} is not whole ({what}), as after a restore that did not end; "
+        "restore a backup of it, or remove it (DROP SCHEMA leaseway CASCADE): then a start makes a new, empty one"
+    )
 
 
 def _foreign(where: str, tables: set[str]) -> StoreRefused:

@@ -41,9 +41,17 @@ class PostgresStore:
     """
 
     def __init__(
-        self, database: Database, epoch: int, queue: int, id_key: bytes, time_of: Callable[[int], int] = _same
+        self,
+        database: Database,
+        epoch: int,
+        queue: int,
+        id_key: bytes,
+        time_of: Callable[[int], int] = _same,
+        *,
+        made: bool = False,
     ) -> None:
         self.epoch = epoch
+        self.made = made
         self.queue: Final = queue
         """The queue's number in the database."""
         self.numbering: Final = Numbering(epoch)
@@ -59,12 +67,12 @@ class PostgresStore:
         """Opens the queue of this name, or makes it. Raises as `Database.transaction` does, and `StoreRefused` where it
         was moved."""
         async with database.transaction() as connection:
-            await connection.execute(SQL["new_queue"], name, secrets.token_hex(KEY_BYTES))
+            made = bool(await connection.fetch(SQL["new_queue"], name, secrets.token_hex(KEY_BYTES)))
             [(queue, id_key, moved)] = await connection.fetch(SQL["queue"], name)
             refuse_moved(moved, f"the queue {name} of the database {database.address}")
             await connection.execute(SQL["settle"], queue)
             await connection.execute(SQL["new_share"], queue, epoch)
-        return cls(database, epoch, queue, bytes.fromhex(id_key), time_of)
+        return cls(database, epoch, queue, bytes.fromhex(id_key), time_of, made=made)
 
     @asynccontextmanager
     async def turn(self, *, durable: bool) -> AsyncIterator[PostgresTurn]:

@@ -77,6 +77,7 @@ class SqliteStore:
         self._before_turn = 0
         self._rows = 0
         self._frames_a_row = 4.0
+        self.made = connection.execute(SQL["state"]).fetchone() is None
         id_key, self._reserved, epoch = self._start()
         # Numbers begin where none was before, though the file be an old copy: an id never names two items.
         self._next_seq = max(self._reserved, clock() << NUMBERS_A_MS)
@@ -108,7 +109,7 @@ class SqliteStore:
 
     def _start(self) -> tuple[bytes, int, int]:
         self.connection.execute("BEGIN IMMEDIATE")
-        if self.connection.execute(SQL["state"]).fetchone() is None:
+        if self.made:
             self.connection.execute(SQL["new_state"], (secrets.token_bytes(KEY_BYTES),))
         self.connection.execute(SQL["start"])
         id_key, next_seq, epoch = self.connection.execute(SQL["state"]).fetchone()

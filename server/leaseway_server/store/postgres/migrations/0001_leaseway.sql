@@ -18,12 +18,14 @@ INSERT INTO leaseway.version (number, oldest_reader) VALUES (1, 1);
 CREATE SEQUENCE leaseway.number AS bigint;
 
 -- `id_key` is hex. `match`: the paths that `match_1` and so on are computed for, a JSON array; null while that is under way.
+-- `move`: where the queue is moved to or from (store/moved.py); '' where nobody moves it.
 CREATE TABLE leaseway.queue (
     id     integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name   text COLLATE "C" NOT NULL UNIQUE,
     id_key text COLLATE "C" NOT NULL,
     paused boolean NOT NULL DEFAULT false,
-    match  text COLLATE "C" NOT NULL DEFAULT '[]'
+    match  text COLLATE "C" NOT NULL DEFAULT '[]',
+    move   text COLLATE "C" NOT NULL DEFAULT ''
 );
 
 -- One row a server process that runs; `beat_at` by the database's clock.
@@ -56,14 +58,18 @@ CREATE TABLE leaseway.share (
 ) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0,
         autovacuum_vacuum_cost_delay = 0);
 
--- What a turn changed, while other servers live: `ready` became ready and was not handed out.
+-- What a turn changed, while other servers live: `ready` became ready and was not handed out, `ended` ended in it and
+-- had been posted by `posters`. Where one is gone before another server looks, those who follow its poster there are to
+-- know that they missed an end.
 CREATE TABLE leaseway.change (
-    turn   bigint NOT NULL,
-    at     bigint NOT NULL,
-    queue  integer NOT NULL,
-    server integer NOT NULL,
-    seqs   bigint[] NOT NULL,
-    ready  bigint[] NOT NULL,
+    turn    bigint NOT NULL,
+    at      bigint NOT NULL,
+    queue   integer NOT NULL,
+    server  integer NOT NULL,
+    seqs    bigint[] NOT NULL,
+    ready   bigint[] NOT NULL,
+    ended   bigint[] NOT NULL,
+    posters text[] NOT NULL,
     PRIMARY KEY (queue, server, turn)
 ) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 0);
 
@@ -92,6 +98,14 @@ CREATE TABLE leaseway.token (
     queues     text COLLATE "C",
     rights     text COLLATE "C"
 ) WITH (fillfactor = 50);
+
+-- How often tokens were added and revoked: a server reads them again where that has changed. `move` is as a queue's.
+CREATE TABLE leaseway.access (
+    changes bigint NOT NULL,
+    move    text COLLATE "C" NOT NULL DEFAULT ''
+) WITH (fillfactor = 20);
+
+INSERT INTO leaseway.access (changes) VALUES (0);
 
 -- Tickets that were not used yet, by the hash of their secret; `token` is whose they are.
 CREATE TABLE leaseway.ticket (
