@@ -14,7 +14,7 @@ import asyncpg
 
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreRefused
 from leaseway_server.store.postgres.address import Address
-from leaseway_server.store.postgres.faults import in_step, postgres_errors, said_by
+from leaseway_server.store.postgres.faults import end, in_step, postgres_errors, said_by
 from leaseway_server.store.postgres.schema import OLDEST, check_server, check_tables, migrate
 
 Connection: TypeAlias = asyncpg.Connection
@@ -84,19 +84,25 @@ class Database:
         return connection
 
     @asynccontextmanager
-    async def transaction(self, *, readonly: bool = False) -> AsyncIterator[Connection]:
+    async def transaction(self, *, readonly: bool = False, patience: float = 0) -> AsyncIterator[Connection]:
         """A connection of the pool, within a transaction that is committed at the end, unless that is an exception.
 
-        Raises as the turns do: `StoreFull`, `StoreBusy`, `StoreAway`.
+        Raises as the turns do: `StoreFull`, `StoreBusy`, `StoreAway`. `patience`: so long (s) it may take to get the
+        connection, to begin and to commit, where that is to be less than usual.
         """
+        patience = patience or ANSWER_SECONDS
         with postgres_errors():
             async with (
-                self._pool.acquire(timeout=ANSWER_SECONDS) as connection,
-                transaction_on(connection, readonly=readonly),  # type: ignore[arg-type]  # The pool's proxy of one.
+                self._pool.acquire(timeout=patience) as connection,
+                transaction_on(connection, readonly=readonly, patience=patience),  # type: ignore[arg-type]  # A proxy.
             ):
                 if self.pooled:
                     await connection.execute(_settle(_SETTINGS))
-                yield connection  # type: ignore[misc]
+                try:
+                    yield connection  # type: ignore[misc]
+                except asyncpg.ReadOnlySQLTransactionError:
+                    await self._pool.expire_connections()  # All of them may lead to a standby.
+                    raise
 
     @asynccontextmanager
     async def looking(self) -> AsyncIterator[Connection]:
@@ -116,12 +122,31 @@ class Database:
 
 
 @asynccontextmanager
-async def transaction_on(connection: Connection, *, readonly: bool = False) -> AsyncIterator[None]:
-    """A transaction of this connection, committed at the end; what was canceled in it ends the connection."""
-    with in_step(connection):
-        async with connection.transaction(isolation="read_committed", readonly=readonly):
-            with in_step(connection):  # Before it is rolled back there.
-                yield
+async def transaction_on(
+    connection: Connection, *, readonly: bool = False, patience: float = ANSWER_SECONDS
+) -> AsyncIterator[None]:
+    """A transaction of this connection, committed at the end; what was canceled in it ends the connection.
+
+    `patience`: so long (s) it may take to begin and to commit.
+    """
+    begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + " READ ONLY" * readonly
+    try:
+        with in_step(connection):
+            await connection.execute(begin, timeout=patience)
+            yield
+            await connection.execute("COMMIT", timeout=patience)
+    except BaseException:  # Where it was canceled, it is not known yet whether it had begun.
+        await roll_back(connection)
+        raise
+
+
+async def roll_back(connection: Connection) -> None:
+    """Ends what was not committed; where that cannot be, the connection, and with it the transaction."""
+    try:
+        if not connection.is_closed():
+            await connection.execute("ROLLBACK", timeout=CONNECT_SECONDS)
+    except Exception:  # noqa: BLE001  Whatever it was, nothing of it is kept.
+        end(connection)
 
 
 @dataclass(frozen=True, slots=True)

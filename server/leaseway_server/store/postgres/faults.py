@@ -4,7 +4,7 @@ What the data of a turn is to blame for passes as it is.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 import asyncpg
@@ -40,6 +40,7 @@ _AWAY: Final = frozenset(
         "53300",  # too many connections
         "57014",  # canceled, by a person or a statement_timeout: see `in_step`
         "3D000",  # there is no such database
+        "40003",  # it does not know itself whether a statement was done
     }
 )
 _LOST: Final = frozenset(
@@ -68,17 +69,24 @@ def postgres_errors() -> Iterator[None]:
 
 @contextmanager
 def in_step(connection: "Breakable") -> Iterator[None]:
-    """Ends a connection on which anything was canceled.
+    """Ends a connection on which anything was canceled, that has no answer in time, or that leads to who may only read.
 
     A cancel may come when the statement that it was meant for is answered already. Then its error is read as the answer
     to the next one, whose own answer to the one behind that: nothing that is heard there can be believed any more, not
-    even that a COMMIT was not done.
+    even that a COMMIT was not done. Where no answer came, a path may be broken that swallows all that follows, too; and
+    in a failover a name leads to a standby for a while. The next connection may do better.
     """
     try:
         yield
-    except asyncpg.QueryCanceledError:
-        connection.terminate()
+    except (asyncpg.QueryCanceledError, asyncpg.ReadOnlySQLTransactionError, TimeoutError):
+        end(connection)
         raise
+
+
+def end(connection: "Breakable") -> None:
+    """Ends it, unless it has ended already, so that the pool which it is of has taken it back."""
+    with suppress(asyncpg.InterfaceError):
+        connection.terminate()
 
 
 class Breakable(Protocol):
@@ -92,7 +100,9 @@ class Breakable(Protocol):
 def _first(error: Exception) -> Exception:
     """What broke the connection, where this is only that a broken one cannot end its transaction."""
     before = error.__context__
-    return before if isinstance(error, asyncpg.InterfaceError) and isinstance(before, asyncpg.PostgresError) else error
+    if isinstance(error, asyncpg.InterfaceError) and isinstance(before, asyncpg.PostgresError | OSError):
+        return before
+    return error
 
 
 def translated(error: Exception) -> StoreError | None:
