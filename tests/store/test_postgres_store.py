@@ -265,10 +265,26 @@ async def test_numbers_begin_with_the_clock_and_are_never_lowered(server: Server
     first = (await posted(await server(), NewItem("1")))[0].seq
     now = await ask(database, "SELECT (extract(epoch FROM now()) * 1000)::bigint")
     assert isinstance(now, int)
-    assert 0 <= (now << servers.NUMBERS_A_MS) - first < 60_000 << servers.NUMBERS_A_MS
+    assert 0 <= (now << turn_module.NUMBERS_A_MS) - first < 60_000 << turn_module.NUMBERS_A_MS
     assert (await posted(await server(), NewItem("1")))[0].seq == first + 1, "the clock is not clearly ahead"
     await ask(database, "SELECT setval('leaseway.number', $1)", first + (1 << 50))
     assert (await posted(await server(), NewItem("1")))[0].seq == first + (1 << 50) + 1
+
+
+async def test_numbers_that_the_database_lost_do_not_come_again(server: Server, database: Database) -> None:
+    """A standby that was behind took over: who was told of an item that is lost must not find another by its id."""
+    store = await server()
+    (item,) = await posted(store, NewItem("1"))
+    behind = item.seq - 2 * turn_module.AHEAD
+    await ask(database, "SELECT setval('leaseway.number', $1)", behind)
+    (lost,) = await posted(store, NewItem("1"))
+    assert lost.seq == behind + 1
+    await ask(database, "DELETE FROM leaseway.item WHERE seq = $1", lost.seq)
+    await ask(database, "SELECT setval('leaseway.number', $1)", behind)
+    assert store._connection is not None
+    store._connection.terminate()
+    (other,) = await posted(store, NewItem("2"))
+    assert other.id != lost.id
 
 
 async def test_each_queue_has_ids_of_its_own(database: Database) -> None:

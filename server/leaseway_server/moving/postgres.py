@@ -14,7 +14,8 @@ from leaseway_server.moving.tables import ADRIFT, ITEM, TABLES, Key, Row, Table,
 from leaseway_server.store.moved import Mark, read_mark
 from leaseway_server.store.place import PostgresUrl
 from leaseway_server.store.postgres.database import Connection, Database
-from leaseway_server.store.postgres.servers import AHEAD, GONE_MS
+from leaseway_server.store.postgres.servers import GONE_MS
+from leaseway_server.store.postgres.turn import AHEAD
 from leaseway_server.store.queries import load_queries
 
 _SQL: Final = load_queries("leaseway_server.moving", "postgres.sql")

@@ -70,6 +70,7 @@ class PostgresStore:
     async def turn(self, *, durable: bool) -> AsyncIterator[PostgresTurn]:
         """A transaction; see `base.Store.turn`. Raises `StoreAway`, `StoreBusy`, `StoreFull`."""
         async with self._transaction() as connection:
+            self.marks.raised &= not self._database.pooled  # Behind a pooler the database may be another at any time.
             yield PostgresTurn(connection, self.queue, self.ids, self.marks, self._time_of, durable=durable)
 
     @asynccontextmanager
@@ -99,6 +100,7 @@ class PostgresStore:
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._database.connect()
+            self.marks.raised = False
         return self._connection
 
     async def committed(self) -> bool:

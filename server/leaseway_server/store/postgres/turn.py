@@ -32,6 +32,11 @@ from leaseway_server.store.postgres.statements import SQL, insert, pick_match, u
 Row: TypeAlias = Any
 """A record of the driver; the statement says what is in it."""
 
+NUMBERS_A_MS: Final = 10
+"""Bits: a database whose queues get less than 1,024 posts a ms, over its life, never meets a number that it lost again,
+as an old copy has, or a standby that took over."""
+AHEAD: Final = 1 << 20
+"""So many numbers the clock has to be ahead before they are raised."""
 KEY_LOCKS: Final = 64
 """A turn with more keys than this has all keys of the queue to itself: each lock has its place in a table of a fixed
 size."""
@@ -48,6 +53,8 @@ class Marks:
     turn: int = 0
     announce: bool = False
     """Whether turns say what they changed: there are other servers."""
+    raised: bool = False
+    """Whether the numbers of items are known to be up with the clock in the database that the connection leads to."""
 
 
 @dataclass(slots=True)
@@ -174,7 +181,16 @@ class PostgresTurn:
 
     async def new_ids(self, count: int) -> list[tuple[int, str]]:
         """Numbers and ids for new items."""
+        if not self._marks.raised:
+            await self._raise_numbers()
+            self._marks.raised = True
         return [(seq, self._ids.id_of(seq)) for (seq,) in await self._fetch(SQL["numbers"], count)]
+
+    async def _raise_numbers(self) -> None:
+        """One server at a time, so that none lowers what another has raised."""
+        if await self._connection.fetchval(SQL["numbers_are_behind"], NUMBERS_A_MS, AHEAD):
+            await self._fetch(SQL["lock"], _lock("numbers"))
+            await self._fetch(SQL["raise_numbers"], NUMBERS_A_MS, AHEAD)
 
     async def insert(self, items: Sequence[Item]) -> None:
         """New items."""
@@ -325,7 +341,7 @@ class PostgresTurn:
         """Each key by itself, or all of the queue's at once; the locks of the first kind count as one of the second."""
         all_keys = _lock(f"{self._queue}")
         if len(keys) > KEY_LOCKS:
-            await self._fetch(SQL["lock_all_keys"], all_keys)
+            await self._fetch(SQL["lock"], all_keys)
             return
         locks = sorted({_lock(f"{self._queue} {key}") for key in keys})
         await self._fetch(SQL["lock_keys"], [all_keys, *locks], all_keys)
