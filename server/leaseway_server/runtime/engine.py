@@ -316,7 +316,8 @@ class Engine:
             work = await self._shortage.undisturbed(lambda: self._turn(submissions, sweeps, dispatching=dispatching))
         except (StoreFull, StoreBusy) as fault:
             self._dispatch.rollback()
-            if reads := self._shortage.begin(submissions, fault):
+            wrote = dispatching or sweeps != Sweeps() or not all(each.reads for each in submissions)
+            if reads := self._shortage.begin(submissions, fault, wrote=wrote):
                 await self._attempt(reads, Sweeps(), dispatching=False)
         except StoreAway as away:
             self._outage.begin(submissions, away)
