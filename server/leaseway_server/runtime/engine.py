@@ -244,7 +244,7 @@ class Engine:
             return
         if news is None:
             return
-        self._outage.suspected |= news.gap
+        self._outage.suspected |= news.gap or news.adrift
         if news.paused is not None and news.paused != self.paused:
             self.paused = news.paused
             self._dispatch.look_anew()
