@@ -88,8 +88,10 @@ class PostgresQueue:
         return Look(read_mark(mark), Facts(bytes.fromhex(id_key), paused, match, numbers), holds=holds)
 
     async def set_mark(self, before: Mark | None, mark: Mark | None) -> None:
-        """A server that opens the queue at the same time is seen, or sees the mark."""
+        """A server that opens the queue at the same time is seen, or sees the mark; and so is a turn of one that stood
+        still in the midst of it."""
         async with _transaction(self._database) as connection:
+            await connection.execute(_SQL["let_turns_end"])
             await self._lock(connection)
             if (await self._look(connection)).mark != before:
                 raise StoreRefused(f"{self.where} is being moved by somebody else at this moment")
