@@ -25,8 +25,10 @@ ANSWER_SECONDS: Final = 30.0
 """An answer that takes longer than this does not come: the connection is taken for dead."""
 POOL: Final = 4
 """So many connections at most for what runs beside the turns: lists, tokens, the heartbeat."""
-LOOKING: Final = POOL - 1
-"""So many of them at most for lists: a server whose heartbeat waited behind those would be taken for gone."""
+BESIDE: Final = POOL - 1
+"""So many of them at most for what clients ask for: a server whose heartbeat waited behind that was taken for gone."""
+LOOKING: Final = BESIDE - 1
+"""So many of these at most for lists: tokens do not wait behind them."""
 _SETTINGS: Final = {
     "lock_timeout": "5s",  # Then the turn is run again.
     "idle_in_transaction_session_timeout": "10s",  # What a server holds that stands still, others wait for.
@@ -50,6 +52,7 @@ class Database:
         self.address: Final = address
         self.pooled: Final = pooled
         self._settings: Final = _settings(pooled=pooled)
+        self._beside: Final = asyncio.Semaphore(BESIDE)
         self._looking: Final = asyncio.Semaphore(LOOKING)
         self._pool = asyncpg.create_pool(address.url, min_size=0, max_size=POOL, init=_prepare, **self._settings)
 
@@ -84,13 +87,28 @@ class Database:
         return connection
 
     @asynccontextmanager
-    async def transaction(self, *, readonly: bool = False, patience: float = 0) -> AsyncIterator[Connection]:
+    async def transaction(self, *, readonly: bool = False) -> AsyncIterator[Connection]:
         """A connection of the pool, within a transaction that is committed at the end, unless that is an exception.
 
-        Raises as the turns do: `StoreFull`, `StoreBusy`, `StoreAway`. `patience`: so long (s) it may take to get the
-        connection, to begin and to commit, where that is to be less than usual.
+        Raises as the turns do: `StoreFull`, `StoreBusy`, `StoreAway`.
         """
-        patience = patience or ANSWER_SECONDS
+        async with _let_in(self._beside), self._transaction(ANSWER_SECONDS, readonly=readonly) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def urgent(self, patience: float) -> AsyncIterator[Connection]:
+        """The same, for what waits behind nobody, and begins and commits within so many seconds."""
+        async with self._transaction(patience) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def looking(self) -> AsyncIterator[Connection]:
+        """A transaction that only reads, for what any client may ask for, as often as it likes. Raises as those do."""
+        async with _let_in(self._looking), self.transaction(readonly=True) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _transaction(self, patience: float, *, readonly: bool = False) -> AsyncIterator[Connection]:
         with postgres_errors():
             async with (
                 self._pool.acquire(timeout=patience) as connection,
@@ -104,21 +122,21 @@ class Database:
                     await self._pool.expire_connections()  # All of them may lead to a standby.
                     raise
 
-    @asynccontextmanager
-    async def looking(self) -> AsyncIterator[Connection]:
-        """A transaction that only reads, for what any client may ask for, as often as it likes. Raises as those do."""
-        with postgres_errors():
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await self._looking.acquire()
-        try:
-            async with self.transaction(readonly=True) as connection:
-                yield connection
-        finally:
-            self._looking.release()
-
     def settle(self, begin: str) -> str:
         """The statement that begins a transaction, with the settings that its session may not have."""
         return f"{begin};" + _settle(_SETTINGS if self.pooled else {})
+
+
+@asynccontextmanager
+async def _let_in(gate: asyncio.Semaphore) -> AsyncIterator[None]:
+    """Waits until there is room. Raises `StoreAway` where there is none for long."""
+    with postgres_errors():
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await gate.acquire()
+    try:
+        yield
+    finally:
+        gate.release()
 
 
 @asynccontextmanager

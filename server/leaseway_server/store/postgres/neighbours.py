@@ -33,7 +33,7 @@ class PostgresRegistry:
     async def beat(self) -> Roll:
         """This server is alive. What takes so long that others take it for gone meanwhile is said anew."""
         patience = servers.GONE_MS / 1_000
-        async with self._database.transaction(patience=patience) as connection:
+        async with self._database.urgent(patience) as connection:
             [(now, newest, alive, beats)] = await connection.fetch(SQL["beat"], *self._said, timeout=patience)
         return Roll(now, dict(zip(alive, beats, strict=True)), newest)
 
@@ -48,7 +48,7 @@ class PostgresRegistry:
 
     async def leave(self) -> None:
         """The others take it for gone from now on, and soon by themselves."""
-        async with self._database.transaction(patience=servers.GONE_MS / 1_000) as connection:
+        async with self._database.urgent(servers.GONE_MS / 1_000) as connection:
             await connection.execute(SQL["leave"], self.epoch, servers.GONE_MS)
 
 
