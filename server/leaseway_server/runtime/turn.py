@@ -177,6 +177,7 @@ class TurnWork:
         if sweeps.told:
             await self._turn.stamp(sweeps.told)
         await self._posts.number(len(posts))
+        await self._keys.lock(posts)
         await self.rows.load(named)
         await self._keys.load(posts, retried)
 

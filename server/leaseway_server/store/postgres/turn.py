@@ -97,6 +97,7 @@ class PostgresTurn:
         self._told: list[tuple[str, int]] = []
         self._picked: dict[int, Row] = {}
         self._written = _Written()
+        self._locked_keys: set[str] = set()
 
     async def load(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist."""
@@ -277,11 +278,24 @@ class PostgresTurn:
         sizes = await self._by_seq("body_sizes", items)
         return {item.id: sizes[item.seq] for item in items}
 
+    async def lock_keys(self, keys: Collection[str]) -> None:
+        """Each key by itself, or all of the queue's at once; the locks of the first kind count as one of the second."""
+        new = set(keys) - self._locked_keys
+        if not new:
+            return
+        self._locked_keys |= new
+        all_keys = _lock(f"{self._queue}")
+        if len(new) > KEY_LOCKS:
+            await self._fetch(SQL["lock"], all_keys)
+            return
+        locks = sorted({_lock(f"{self._queue} {key}") for key in new})
+        await self._fetch(SQL["lock_keys"], [all_keys, *locks], all_keys)
+
     async def key_holders(self, keys: Collection[Key]) -> list[Item]:
-        """Who holds these keys. Until the turn is over no other server posts with one of them."""
+        """Who holds these keys, which are locked if they were not yet."""
         if not keys:
             return []
-        await self._lock_keys({key for _, key in keys})
+        await self.lock_keys({key for _, key in keys})
         return await self._holders("key_holders", *map(list, zip(*keys, strict=True)))
 
     async def shared_key_holders(self, keys: Collection[str], posted_after: int) -> list[Item]:
@@ -336,15 +350,6 @@ class PostgresTurn:
         more = [written.more[status] for status in STATUSES]
         said = (written.rows, written.ready, marks.announce)
         await self._fetch(SQL["mark"], self._queue, marks.server, marks.turn + 1, *more, *said)
-
-    async def _lock_keys(self, keys: set[str]) -> None:
-        """Each key by itself, or all of the queue's at once; the locks of the first kind count as one of the second."""
-        all_keys = _lock(f"{self._queue}")
-        if len(keys) > KEY_LOCKS:
-            await self._fetch(SQL["lock"], all_keys)
-            return
-        locks = sorted({_lock(f"{self._queue} {key}") for key in keys})
-        await self._fetch(SQL["lock_keys"], [all_keys, *locks], all_keys)
 
     async def _items(self, query: str, *arguments: object) -> list[Item]:
         return [item_of(self._ids, row) for row in await self._fetch(SQL[query], self._queue, *arguments)]
