@@ -13,14 +13,12 @@ from leaseway_server.core.errors import StoreAway, StoreBusy, StoreError, StoreF
 
 _FULL: Final = frozenset(
     {
-        "53100",  # disk full
-        "53200",  # out of memory
-        "53400",  # configuration limit exceeded
         "25006",  # read-only transaction: a standby, or a database that was set so
         "42501",  # rights that were taken away meanwhile
-        "58030",  # an I/O error of one statement; one of the log ends the database instead
     }
 )
+_FULL_CLASSES: Final = frozenset({"53", "58"})
+"""It has no space, no memory, or cannot read or write a file. A fault of its log ends it instead."""
 _BUSY: Final = frozenset(
     {
         "40001",  # serialization failure
@@ -30,15 +28,9 @@ _BUSY: Final = frozenset(
 )
 _AWAY: Final = frozenset(
     {
-        "57P01",  # shut down by an administrator
-        "57P02",  # it crashed
-        "57P03",  # it is starting
-        "57P04",  # the database was dropped
-        "57P05",  # idle for too long
-        "25P03",  # the same within a transaction: this process stood still
+        "25P03",  # idle for too long within a transaction: this process stood still
         "25P04",  # the transaction took too long
         "53300",  # too many connections
-        "57014",  # canceled, by a person or a statement_timeout: see `in_step`
         "3D000",  # there is no such database
         "40003",  # it does not know itself whether a statement was done
     }
@@ -51,8 +43,9 @@ _LOST: Final = frozenset(
     }
 )
 """What only happens where somebody removed the tables, or changed them, under a running server."""
-_AWAY_CLASSES: Final = frozenset({"08", "28"})
-"""Faults of the connection, and of who may connect."""
+_AWAY_CLASSES: Final = frozenset({"08", "28", "57"})
+"""Faults of the connection, of who may connect, and what an operator does: it stops, starts, crashed, or something was
+canceled (57014, see `in_step`)."""
 
 
 @contextmanager
@@ -113,13 +106,13 @@ def translated(error: Exception) -> StoreError | None:
     if not isinstance(error, asyncpg.PostgresError):
         return StoreAway(text)
     code = error.sqlstate or ""
-    if code in _FULL:
+    if code in _AWAY or code[:2] in _AWAY_CLASSES:
+        return StoreAway(text)
+    if code in _FULL or code[:2] in _FULL_CLASSES:
         return StoreFull(text)
     if code in _LOST:
         return StoreLost(f"its tables were removed or changed meanwhile: {text}")
-    if code in _BUSY:
-        return StoreBusy(text)
-    return StoreAway(text) if code in _AWAY or code[:2] in _AWAY_CLASSES else None
+    return StoreBusy(text) if code in _BUSY else None
 
 
 def said_by(error: Exception) -> str:
