@@ -12,10 +12,10 @@ from typing import Any
 
 from chaos.crowd import Crowd, Member
 from chaos.journals import Message
-from client.swallowing import Way
 from leaseway import Attempt, Permanent, Retry, Worker
 from leaseway.connection import Outside
 from leaseway.leases import Ending, Lease
+from support.swallowing import Way
 
 PLACES = 6
 FORGETS = 0.2

@@ -22,9 +22,9 @@ from chaos.journals import Journal, Message
 from chaos.judge import Judge
 from chaos.load import GONE
 from chaos.promises import TERMINAL
-from client.swallowing import Way
 from leaseway import Client, ConnectionLost, Job, PostUnknown, Rejected
 from leaseway.connection import Outside
+from support.swallowing import Way
 
 ENOUGH: Final = 60
 """While so many of the acknowledged posts are open, nobody posts more: the load is to go all the way."""

@@ -36,13 +36,13 @@ from chaos.judge import Judge
 from chaos.server_faults import SLOW, Fault, Struck
 from chaos.terms import Terms
 from chaos.worker_campaign import logged
-from client.swallowing import way_by
 from leaseway import connection, transport
 from leaseway.connection import Outside
 from leaseway_server.core.ids import IdPermutation
 from leaseway_server.store.access.postgres import PostgresAccess
 from leaseway_server.store.postgres.database import Database
 from support.postgres import fresh_database, own_postgres
+from support.swallowing import way_by
 
 TERMS: Final = Terms()
 WORDS: Final = (20, 400)

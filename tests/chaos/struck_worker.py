@@ -12,7 +12,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 
 from chaos import gated_worker
 from chaos.handler_journal import PATIENCE, HandlerJournal
-from client.swallowing import Way
+from support.swallowing import Way
 
 
 class StruckWorker:

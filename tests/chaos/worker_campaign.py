@@ -35,11 +35,11 @@ from chaos.handler_journal import PATIENCE, HandlerJournal
 from chaos.load import GONE
 from chaos.struck_worker import StruckWorker
 from chaos.worker_faults import FAULTS, connection_ended
-from client.swallowing import way_to
 from leaseway import Worker
 from leaseway.connection import Outside
 from support.process import ServerProcess
 from support.server import open_queue
+from support.swallowing import way_to
 
 TOML: Final = '[server]\nping_interval = "500ms"\nping_timeout = "1500ms"\n' + open_queue(lease='"2s"')
 RESTARTS: Final = {

@@ -14,7 +14,6 @@ import pytest
 from client.real_scene import Gate, demo, gated
 from client.scripted_peer import Pauses, peer
 from client.scripted_worker import working
-from client.swallowing import way_to
 from leaseway import (
     Attempt,
     Client,
@@ -32,6 +31,7 @@ from leaseway import (
 from leaseway.connection import Endpoint, Outside, SocketClosed
 from support.process import server_process
 from support.server import TestServer, open_queue, running_server
+from support.swallowing import way_to
 
 PATIENCE = 20.0
 CODE = "leaseway.connection_process.CODE"

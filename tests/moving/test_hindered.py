@@ -1,5 +1,6 @@
 """What hinders a move, and what goes wrong on the way: it is told, nothing is lost, and the move goes on."""
 
+import asyncio
 import random
 import resource
 import signal
@@ -12,15 +13,18 @@ from pathlib import Path
 import pytest
 
 from leaseway_server.core.errors import StoreLost, StoreRefused
+from leaseway_server.core.lifecycle import create
+from leaseway_server.core.model import NewItem
 from leaseway_server.moving import tables
 from leaseway_server.moving.move import Moving
+from leaseway_server.moving.side import Side
 from leaseway_server.store.moved import Mark
 from leaseway_server.store.place import PostgresUrl, SqliteFolder
 from leaseway_server.store.postgres import database as postgres_database
 from leaseway_server.stores import kind_of
 from moving.scene import data_of, mark_of, move, refused, run, served, undo
 from support.faulty_side import Count, Killed
-from support.model import NOW
+from support.model import NOW, POLICY
 from support.postgres import Postgres, fresh_database
 from support.rehoused import House, content, fill, tokens_of
 from support.tokens import TokenFile
@@ -85,6 +89,33 @@ async def test_a_server_that_stood_still_writes_nothing_once_the_queue_has_left(
         with pytest.raises(StoreLost, match="was moved to another store"):
             async with store.turn(durable=True) as turn:
                 await turn.time()
+
+
+async def test_a_turn_that_stood_still_since_before_the_move_is_waited_for(
+    folder: House, database: House, tmp_path: Path
+) -> None:
+    """Its server may go on at any moment, and tell a producer that the item is there."""
+    await fill(database, random.Random(1))  # noqa: S311
+    async with database.opened("demo") as store, store.turn(durable=True) as turn:
+        await turn.time()
+        await run(database, "UPDATE leaseway.server SET beat_at = 0")
+        moving = asyncio.create_task(move(database, folder))
+        async with kind_of(database.place).side(make=False) as side:
+            while not moving.done() and not await _waits(side):
+                pass
+        [(seq, item_id)] = await turn.new_ids(1)
+        await turn.insert([create(NewItem("1"), item_id, seq, NOW, POLICY)])
+        await turn.commit()
+        await moving
+    async with folder.opened("demo") as store, store.turn(durable=False) as turn:
+        assert list(await turn.look([item_id])) == [item_id]
+
+
+async def _waits(side: Side) -> bool:
+    """Whether anybody waits for a lock there."""
+    async with side._database.transaction() as connection:  # type: ignore[attr-defined]
+        waits = "SELECT count(*) FROM pg_locks JOIN pg_database ON oid = database WHERE NOT granted AND datname = $1"
+        return bool(await connection.fetchval(waits, await connection.fetchval("SELECT current_database()")))
 
 
 async def test_a_target_that_holds_something_is_left_alone(folder: House, database: House, tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from leaseway_server.core.commands import Change, Changed
+from leaseway_server.core.commands import Change, Changed, Post, Posted
 from leaseway_server.core.events import Cancel
+from leaseway_server.core.model import NewItem
+from leaseway_server.store.postgres import turn
 from support.bench import Bench, open_bench
 from support.postgres import Postgres
 
@@ -53,6 +55,24 @@ async def test_a_turn_that_was_in_a_deadlock_is_run_again_and_nobody_notices(
     assert [isinstance(each, Changed) and each.accepted for each in outcomes] == [True, True]
     assert [(await bench.read(item.id)).status for item in (first, second)] == ["cancelled", "cancelled"]
     assert bench.writable()
+
+
+async def test_a_turn_has_its_keys_before_its_rows_so_that_nobody_waits_in_a_circle(
+    bench: Bench, other: asyncpg.Connection
+) -> None:
+    """Another server is about to post a key whose holder is changed by this turn, which posts the same key."""
+    holder = await bench.post(key="once")
+    locked = bench.engine._store.store  # type: ignore[attr-defined]
+    await other.fetch("SELECT pg_advisory_xact_lock($1)", turn._lock(f"{locked.queue} once"))
+    done = asyncio.create_task(bench.do(Change(holder.id, Cancel()), Post(NewItem("{}", key="once"))))
+    await waits(bench)
+    await other.fetch(f"{LOCK} NOWAIT", holder.seq)
+    await other.execute("COMMIT")
+    changed, posted = await done
+    assert isinstance(changed, Changed)
+    assert changed.accepted
+    assert isinstance(posted, Posted)
+    assert posted.duplicate
 
 
 async def test_a_turn_waits_for_who_has_its_rows(bench: Bench, other: asyncpg.Connection) -> None:

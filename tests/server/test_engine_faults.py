@@ -75,6 +75,23 @@ async def test_reads_are_answered_without_space(bench: Bench, quiet: None) -> No
     assert refused([post])
 
 
+@pytest.mark.parametrize("fault", ["full", "busy"])
+async def test_reads_that_fail_too_are_refused_and_those_of_watchers_wait(
+    bench: Bench, quiet: None, fault: Any
+) -> None:
+    """As where this user may read a table no longer, or somebody has all of it to himself."""
+    item = await bench.post()
+    bench.faults.at_commit = [fault] * 99
+    asked, watched = bench.say(Read((item.id,))), bench.say(Read((item.id,), patient=True))
+    await bench.engine.step()
+    assert refused(asked)
+    assert watched == []
+    bench.faults.at_commit.clear()
+    await bench.pass_by(RETRY_MS)
+    assert [type(outcome) for outcome in watched] == [Found]
+    assert bench.writable()
+
+
 async def test_dropped_sockets_and_stamps_wait_for_space(bench: Bench, quiet: None) -> None:
     holder = bench.engine.new_holder()
     done = await bench.post()

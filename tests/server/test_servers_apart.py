@@ -1,6 +1,8 @@
 """Servers of one database: one dies, or has another clock; the database is cut off, or restarted."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -9,14 +11,22 @@ import httpx
 import pytest
 
 from leaseway_server.__main__ import GONE
+from leaseway_server.core.events import Claim
+from leaseway_server.core.lifecycle import apply
+from leaseway_server.core.model import HTTP, Item, NewItem
 from leaseway_server.runtime.clock import Clock
+from leaseway_server.runtime.epochs import BITS
 from leaseway_server.store.postgres import servers
+from leaseway_server.store.postgres.database import Database
+from leaseway_server.store.postgres.store import PostgresStore
 from support.cluster import OPEN, ask, hear_until, quicken, running_cluster, until, until_it_says
+from support.model import POLICY
 from support.pgbouncer import pgbouncer
 from support.postgres import Postgres, fresh_database, own_postgres, run
 from support.process import server_process
 from support.raw import raw_socket
 from support.server import TestServer
+from support.stored import posted
 
 QUICK = OPEN.replace("[server]\n", '[server]\nresume_grace = "1s"\n')
 
@@ -63,6 +73,57 @@ async def test_what_a_killed_server_held_is_resumed_elsewhere_or_requeued_at_no_
             assert [(each["worker"], each["ending"]) for each in attempts["attempts"]] == [("box-2", "parted")]
             for item_id in (resumed, parted):
                 assert (await ask(survivor, "GET", f"/items/{item_id}"))["losses"] == 0
+
+
+async def claim(store: PostgresStore, holder: int, now: int) -> None:
+    """An item that this socket claims for a moment."""
+    (item,) = await posted(store, NewItem("1"), at=now)
+    lease = replace(POLICY, lease=100)
+    async with store.turn(durable=True) as turn:
+        before = (await turn.load([item.id]))[item.id]
+        after = apply(before, Claim(holder, "box", "box-1"), now, lease)
+        assert isinstance(after, Item)
+        await turn.save([(before, after)])
+        await turn.commit()
+
+
+async def claim_on_a_socket(store: PostgresStore, now: int) -> None:
+    """One that is gone with its server."""
+    await claim(store, store.epoch << BITS | 1, now)
+
+
+async def claim_over_http(store: PostgresStore, now: int) -> None:
+    """With a lease of its own."""
+    await claim(store, HTTP, now)
+
+
+async def post_for_later(store: PostgresStore, now: int) -> None:
+    """An item that is to come due."""
+    await posted(store, NewItem("1", delay_ms=100), at=now)
+
+
+@pytest.mark.protocol("7.6", "7.11")
+@pytest.mark.parametrize("does", [claim_on_a_socket, claim_over_http, post_for_later])
+async def test_what_a_server_did_after_it_was_taken_for_gone_is_looked_after(
+    postgres: Postgres,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    does: Callable[[PostgresStore, int], Awaitable[None]],
+) -> None:
+    """It was merely silent, at first; then it dies, and nobody comes or goes."""
+    quicken(monkeypatch)
+    async with running_cluster(postgres, tmp_path, 1, QUICK) as cluster, await Database.open(cluster.url) as database:
+        (survivor,) = cluster.servers
+        epochs = survivor.engine("demo").epochs
+        store = await PostgresStore.open(database, "demo", await servers.enter(database, "silent", "0"))
+        store.numbering.announce = True
+        await until(lambda: store.epoch in epochs.alive)
+        await until(lambda: store.epoch not in epochs.alive)
+        async with raw_socket(f"{survivor.ws_url}/demo/work") as worker:
+            worker.say({"claim": {"worker": "box-2", "waitMs": 60_000}})
+            await does(store, survivor.engine("demo").clock.now())
+            await store.close()
+            assert (await worker.hear())["item"] == 1
 
 
 async def test_a_planned_stop_is_seen_at_once_and_its_last_changes_are_told(

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -11,7 +12,7 @@ import pytest
 
 from leaseway_server.core.errors import StoreAway
 from leaseway_server.store.postgres.address import Address
-from leaseway_server.store.postgres.database import LOOKING, Database
+from leaseway_server.store.postgres.database import ANSWER_SECONDS, LOOKING, Database
 from support.postgres import OwnPostgres, Postgres, fresh_database
 from support.postgres_refusal import SECRET, empty_database, refusal, user
 
@@ -167,11 +168,13 @@ async def test_a_database_that_went_away_is_told_as_such(postgres: Postgres, how
 
 
 def _asks(database: Database) -> list[Callable[[], Any]]:
-    async def borrow() -> None:
-        async with database.transaction():
-            pass
+    return [partial(borrow, database), database.connect]
 
-    return [borrow, database.connect]
+
+async def borrow(database: Database) -> None:
+    """A transaction of the pool."""
+    async with database.transaction():
+        pass
 
 
 # ── What runs beside the turns ──────────────────────────────────────────────────────────────────────────────────
@@ -191,6 +194,12 @@ async def test_lists_leave_a_connection_to_what_must_not_wait_for_them(url: str)
             async with database.transaction() as connection:
                 assert await connection.fetchval("SELECT 1") == 1
         assert not one_more.done()
+        async with database.transaction():
+            asking = asyncio.create_task(borrow(database))
+            async with database.urgent(ANSWER_SECONDS) as connection:
+                assert await connection.fetchval("SELECT 1") == 1
+            assert not asking.done()
+        await asking
         await lists.aclose()
         assert await one_more == 1
 

@@ -6,12 +6,14 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from leaseway_server.core.errors import StoreAway
 from leaseway_server.core.events import Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime.neighbours import Neighbours
 from leaseway_server.runtime.tally import MINUTE_MS, Tally
+from leaseway_server.store.postgres import hints as hints_module
 from leaseway_server.store.postgres import neighbours, servers
-from leaseway_server.store.postgres.database import Database
+from leaseway_server.store.postgres.database import ANSWER_SECONDS, Database
 from leaseway_server.store.postgres.hints import PostgresHints
 from leaseway_server.store.postgres.neighbours import PostgresRegistry, PostgresSharedQueue
 from leaseway_server.store.postgres.servers import GONE_MS
@@ -19,6 +21,7 @@ from leaseway_server.store.postgres.store import PostgresStore
 from support.model import NOW, pending
 from support.postgres import Postgres, fresh_database
 from support.stored import changed, posted
+from support.swallowing import way_to_database
 
 CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
 Enter = Callable[[], Awaitable[PostgresRegistry]]
@@ -165,3 +168,48 @@ async def test_hints_are_sent_also_where_none_can_be_heard(database: Database) -
     hints.close()
     await hints.send(["7:1:turned"])
     hints.close()
+
+
+async def test_a_server_whose_word_is_swallowed_says_it_anew_before_long(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others take it for gone by then. With the patience that turns have, it would be so for half a minute."""
+    monkeypatch.setattr(servers, "GONE_MS", 300)
+    async with (
+        fresh_database(postgres) as url,
+        way_to_database(url) as way,
+        await Database.open(way.url) as database,
+        asyncio.timeout(ANSWER_SECONDS / 2),
+    ):
+        registry = PostgresRegistry(database, await servers.enter(database, "host", "0.1"), "host", "0.1")
+        for say in (registry.beat, registry.leave):
+            await say()
+            way.swallow()
+            with pytest.raises(StoreAway):
+                await say()
+            await say()
+
+
+async def test_hints_that_are_swallowed_are_given_up_for_another_connection(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints_module, "ASKED_SECONDS", 0.1)
+    monkeypatch.setattr(hints_module, "ANSWER_SECONDS", 0.3)
+    async with (
+        fresh_database(postgres) as url,
+        way_to_database(url) as way,
+        await Database.open(way.url) as database,
+        asyncio.timeout(ANSWER_SECONDS / 2),
+    ):
+        heard: asyncio.Queue[str] = asyncio.Queue()
+        hints = PostgresHints(database, database)
+        for hint in ("7:1:turned", "7:1:watches"):
+            async with hints.listening(heard.put_nowait) as gone:
+                await hints.send([hint])
+                assert await heard.get() == hint
+                way.swallow()
+                with pytest.raises(StoreAway):
+                    await gone
+            with pytest.raises(StoreAway):
+                await hints.send([hint])
+        hints.close()

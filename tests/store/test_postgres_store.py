@@ -18,7 +18,7 @@ from leaseway_server.core.events import Cancel, Claim, Progress, Result
 from leaseway_server.core.lifecycle import apply, create
 from leaseway_server.core.model import START, Item, NewItem
 from leaseway_server.store.columns import COLUMNS
-from leaseway_server.store.postgres import servers
+from leaseway_server.store.postgres import database as database_module
 from leaseway_server.store.postgres import store as store_module
 from leaseway_server.store.postgres import turn as turn_module
 from leaseway_server.store.postgres.address import Address
@@ -29,6 +29,7 @@ from support.model import NOW, POLICY
 from support.postgres import Postgres, fresh_database, own_postgres
 from support.stored import changed, loaded, posted, rows_of
 from support.stores import TestedPostgresStore, forget
+from support.swallowing import way_to_database
 
 Server: TypeAlias = Callable[[], Awaitable[TestedPostgresStore]]
 
@@ -264,10 +265,26 @@ async def test_numbers_begin_with_the_clock_and_are_never_lowered(server: Server
     first = (await posted(await server(), NewItem("1")))[0].seq
     now = await ask(database, "SELECT (extract(epoch FROM now()) * 1000)::bigint")
     assert isinstance(now, int)
-    assert 0 <= (now << servers.NUMBERS_A_MS) - first < 60_000 << servers.NUMBERS_A_MS
+    assert 0 <= (now << turn_module.NUMBERS_A_MS) - first < 60_000 << turn_module.NUMBERS_A_MS
     assert (await posted(await server(), NewItem("1")))[0].seq == first + 1, "the clock is not clearly ahead"
     await ask(database, "SELECT setval('leaseway.number', $1)", first + (1 << 50))
     assert (await posted(await server(), NewItem("1")))[0].seq == first + (1 << 50) + 1
+
+
+async def test_numbers_that_the_database_lost_do_not_come_again(server: Server, database: Database) -> None:
+    """A standby that was behind took over: who was told of an item that is lost must not find another by its id."""
+    store = await server()
+    (item,) = await posted(store, NewItem("1"))
+    behind = item.seq - 2 * turn_module.AHEAD
+    await ask(database, "SELECT setval('leaseway.number', $1)", behind)
+    (lost,) = await posted(store, NewItem("1"))
+    assert lost.seq == behind + 1
+    await ask(database, "DELETE FROM leaseway.item WHERE seq = $1", lost.seq)
+    await ask(database, "SELECT setval('leaseway.number', $1)", behind)
+    assert store._connection is not None
+    store._connection.terminate()
+    (other,) = await posted(store, NewItem("2"))
+    assert other.id != lost.id
 
 
 async def test_each_queue_has_ids_of_its_own(database: Database) -> None:
@@ -305,6 +322,42 @@ async def test_a_connection_that_breaks_in_a_turn_undoes_it_and_the_next_turn_ha
         await broken()
     assert not away.value.unknown
     assert await loaded(store, item.id) == item
+
+
+Ask: TypeAlias = Callable[[PostgresStore, Database], Awaitable[object]]
+
+
+async def ask_in_a_turn(store: PostgresStore, _database: Database) -> None:
+    """By the connection of the turns."""
+    async with store.turn(durable=True) as turn:
+        await turn.time()
+
+
+async def ask_between_turns(store: PostgresStore, _database: Database) -> None:
+    """By the same one."""
+    await store.counts()
+
+
+async def ask_beside(_store: PostgresStore, database: Database) -> None:
+    """By one of the pool."""
+    await ask(database, "SELECT 1")
+
+
+@pytest.mark.protocol("7.21")
+@pytest.mark.parametrize("asks", [ask_in_a_turn, ask_between_turns, ask_beside])
+async def test_a_connection_that_swallows_all_is_given_up_for_another(
+    url: str, monkeypatch: pytest.MonkeyPatch, asks: Ask
+) -> None:
+    """As where a firewall has forgotten it: nothing ends, nothing comes, and another one would do."""
+    monkeypatch.setattr(database_module, "ANSWER_SECONDS", 0.3)
+    async with way_to_database(url) as way, await Database.open(way.url) as database:
+        store = await TestedPostgresStore.enter(database, "queue", lambda: NOW)
+        await asks(store, database)
+        way.swallow()
+        with pytest.raises(StoreAway):
+            await asks(store, database)
+        await asks(store, database)
+        await PostgresStore.close(store)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -451,19 +504,36 @@ async def test_a_commit_that_was_canceled_may_be_that_of_the_statement_before_an
     assert not await store.committed()
 
 
-async def test_a_database_that_became_read_only_is_as_one_without_space(url: str, postgres: Postgres) -> None:
-    async with await Database.open(url) as database:
+@pytest.mark.protocol("7.20")
+async def test_who_may_only_read_is_as_without_space_and_is_left_for_another(url: str, postgres: Postgres) -> None:
+    """In a failover a name leads to a standby for a while: connections that stayed there would never be of use."""
+    name = url.rpartition("/")[2]
+    async with await Database.open(url) as database, AsyncExitStack() as stack:
         store = await TestedPostgresStore.enter(database, "queue", lambda: NOW)
+        stack.push_async_callback(PostgresStore.close, store)
         (item,) = await posted(store, NewItem("1"))
+        await postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
         assert store._connection is not None
-        await store._connection.execute("SET default_transaction_read_only = on")
+        store._connection.terminate()
+        await database._pool.expire_connections()
+        async with AsyncExitStack() as several:
+            for _ in range(2):
+                await several.enter_async_context(database.transaction())
+        for _ in range(2):
+            with pytest.raises(StoreFull, match="read-only"):
+                await posted(store, NewItem("2"))
+            with pytest.raises(StoreFull, match="read-only"):
+                await ask(database, "DELETE FROM leaseway.ticket")
+            async with store.turn(durable=False) as turn:
+                assert list(await turn.look([item.id])) == [item.id], "reads go on"
+        await postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = off")
         with pytest.raises(StoreFull, match="read-only"):
             await posted(store, NewItem("2"))
-        await store._connection.execute("SET default_transaction_read_only = off")
-        await posted(store, NewItem("2"))
-        assert await rows_of(store, "item") != []
-        assert item.seq
-        await store.close()
+        assert len(await posted(store, NewItem("2"))) == 1
+        async with AsyncExitStack() as several:
+            for _ in range(2):
+                beside = await several.enter_async_context(database.transaction())
+                assert await beside.fetchval("SHOW transaction_read_only") == "off"
 
 
 @contextmanager

@@ -133,6 +133,7 @@ class FaultyTurn:
         self.pause = turn.pause
         self.delete = turn.delete
         self.body_sizes = turn.body_sizes
+        self.lock_keys = turn.lock_keys
         self.key_holders = turn.key_holders
         self.shared_key_holders = turn.shared_key_holders
         self.past_keys = turn.past_keys

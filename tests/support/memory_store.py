@@ -250,6 +250,9 @@ class MemoryTurn:
         """How large the bodies are."""
         return {item.id: len(self._row(item.seq).body.encode()) for item in items}
 
+    async def lock_keys(self, keys: Collection[str]) -> None:
+        """There is no other server."""
+
     async def key_holders(self, keys: Collection[Key]) -> list[Item]:
         """Who holds these keys."""
         return [_bare(item) for item in self._holding() if (item.posted_by, item.key) in keys]

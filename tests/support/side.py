@@ -291,9 +291,9 @@ class Side:
 
 
 def swap(value: Json, table: dict[str, str]) -> Json:
-    """The value with every text that the table knows replaced."""
+    """The value with every text that the table knows replaced, also where it is a word of a longer one."""
     if isinstance(value, dict):
         return {name: swap(member, table) for name, member in value.items()}
     if isinstance(value, list):
         return [swap(member, table) for member in value]
-    return table.get(value, value) if isinstance(value, str) else value
+    return " ".join(table.get(word, word) for word in value.split(" ")) if isinstance(value, str) else value

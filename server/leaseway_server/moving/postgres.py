@@ -14,7 +14,8 @@ from leaseway_server.moving.tables import ADRIFT, ITEM, TABLES, Key, Row, Table,
 from leaseway_server.store.moved import Mark, read_mark
 from leaseway_server.store.place import PostgresUrl
 from leaseway_server.store.postgres.database import Connection, Database
-from leaseway_server.store.postgres.servers import AHEAD, GONE_MS
+from leaseway_server.store.postgres.servers import GONE_MS
+from leaseway_server.store.postgres.turn import AHEAD
 from leaseway_server.store.queries import load_queries
 
 _SQL: Final = load_queries("leaseway_server.moving", "postgres.sql")
@@ -87,8 +88,10 @@ class PostgresQueue:
         return Look(read_mark(mark), Facts(bytes.fromhex(id_key), paused, match, numbers), holds=holds)
 
     async def set_mark(self, before: Mark | None, mark: Mark | None) -> None:
-        """A server that opens the queue at the same time is seen, or sees the mark."""
+        """A server that opens the queue at the same time is seen, or sees the mark; and so is a turn of one that stood
+        still in the midst of it."""
         async with _transaction(self._database) as connection:
+            await connection.execute(_SQL["let_turns_end"])
             await self._lock(connection)
             if (await self._look(connection)).mark != before:
                 raise StoreRefused(f"{self.where} is being moved by somebody else at this moment")

@@ -23,6 +23,10 @@ SELECT id, id_key, paused, match, move, (SELECT last_value + 1 FROM leaseway.num
 SELECT EXISTS (SELECT FROM leaseway.item WHERE queue = $1) OR EXISTS (SELECT FROM leaseway.body WHERE queue = $1)
     OR EXISTS (SELECT FROM leaseway.result WHERE queue = $1) OR EXISTS (SELECT FROM leaseway.attempt WHERE queue = $1);
 
+-- name: let_turns_end
+-- Every turn has looked at its queue: those that are under way end first, and all others see what is written now.
+LOCK TABLE leaseway.queue IN ACCESS EXCLUSIVE MODE;
+
 -- name: lock
 -- $1 is the queue's name. No server opens it from here on.
 SELECT id FROM leaseway.queue WHERE name = $1 FOR UPDATE;

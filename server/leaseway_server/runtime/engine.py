@@ -244,7 +244,7 @@ class Engine:
             return
         if news is None:
             return
-        self._outage.suspected |= news.gap
+        self._outage.suspected |= news.gap or news.adrift
         if news.paused is not None and news.paused != self.paused:
             self.paused = news.paused
             self._dispatch.look_anew()
@@ -316,7 +316,8 @@ class Engine:
             work = await self._shortage.undisturbed(lambda: self._turn(submissions, sweeps, dispatching=dispatching))
         except (StoreFull, StoreBusy) as fault:
             self._dispatch.rollback()
-            if reads := self._shortage.begin(submissions, fault):
+            wrote = dispatching or sweeps != Sweeps() or not all(each.reads for each in submissions)
+            if reads := self._shortage.begin(submissions, fault, wrote=wrote):
                 await self._attempt(reads, Sweeps(), dispatching=False)
         except StoreAway as away:
             self._outage.begin(submissions, away)

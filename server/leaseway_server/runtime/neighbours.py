@@ -40,6 +40,8 @@ class News:
     rates: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """What happened in the newest minutes elsewhere."""
     gap: bool = False
+    adrift: bool = False
+    """Whether any of it was done by a server that is not alive: what it leaves is for the others to look after."""
     seen: dict[int, int] = field(default_factory=dict)
     """The last turn of each server, once all of this is taken in."""
 
@@ -139,6 +141,7 @@ class Neighbours:
         for each in await self.shared.changes(behind) if behind else ():
             news.gap |= each.turn != news.seen.get(each.server, behind[each.server]) + 1
             news.seen[each.server] = each.turn
+            news.adrift |= each.server not in self._alive
             news.changed.update(dict.fromkeys(each.changed))
             news.ready.update(dict.fromkeys(each.ready))
             news.ended.update(each.ended)

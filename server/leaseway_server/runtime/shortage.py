@@ -46,17 +46,22 @@ class Shortage:
                 await asyncio.sleep(self._clock.chance() * BUSY_SECONDS * (2**tried - 1))
         return await turn()
 
-    def begin(self, submissions: Sequence[Submission], fault: StoreFull | StoreBusy) -> list[Submission]:
-        """A turn with these commands could not be written, and is rolled back. Gives those that only read: they can be
-        answered all the same."""
+    def begin(
+        self, submissions: Sequence[Submission], fault: StoreFull | StoreBusy, *, wrote: bool
+    ) -> list[Submission]:
+        """A turn with these commands could not be done, and is rolled back. Gives those that only read: they can be
+        answered all the same, unless there was nothing else in it (not `wrote`)."""
         full = isinstance(fault, StoreFull)
         said = {"event": "store.full" if full else "store.busy", "queue": self._queue, "fault": str(fault)}
         _log.error("a turn could not be written", extra=said)
         self.block()
         why = "no space?" if full else "other servers are in the way"
         refused = Failed(Unavailable(f"the server cannot write at the moment ({why}); nothing of this was done"))
-        self.refuse([submission for submission in submissions if not submission.reads], refused)
         self._end_brief_claims(refused)
+        if not wrote:
+            self._backlog.refuse(submissions, refused, for_now=True)
+            return []
+        self.refuse([submission for submission in submissions if not submission.reads], refused)
         return [submission for submission in submissions if submission.reads]
 
     def refuse(self, submissions: Sequence[Submission], refused: Failed) -> None:

@@ -144,6 +144,11 @@ class Turn(Protocol):
         """How large the bodies are, in bytes, by id; cheaper than reading them."""
         ...
 
+    async def lock_keys(self, keys: Collection[str]) -> None:
+        """Until the turn is over no other server posts with one of these keys. Ask before rows are locked: then two
+        servers that post what holds a key, and change its holder, do not wait in a circle."""
+        ...
+
     async def key_holders(self, keys: Collection[Key]) -> list[Item]:
         """The items that hold these keys of their posters, also ended ones whose time is over; locked."""
         ...

@@ -15,7 +15,7 @@ import asyncpg
 
 from leaseway_server.core.errors import StoreAway, StoreBusy, StoreFull, StoreRefused
 from leaseway_server.store.postgres.address import Address
-from leaseway_server.store.postgres.faults import ALL, in_step, postgres_errors, said_by
+from leaseway_server.store.postgres.faults import ALL, end, in_step, postgres_errors, said_by
 from leaseway_server.store.postgres.schema import NEW_DATABASE, OLDEST, check_server, check_tables, migrate
 
 Connection: TypeAlias = asyncpg.Connection
@@ -26,8 +26,10 @@ ANSWER_SECONDS: Final = 30.0
 """An answer that takes longer than this does not come: the connection is taken for dead."""
 POOL: Final = 4
 """So many connections at most for what runs beside the turns: lists, tokens, the heartbeat."""
-LOOKING: Final = POOL - 1
-"""So many of them at most for lists: a server whose heartbeat waited behind those would be taken for gone."""
+BESIDE: Final = POOL - 1
+"""So many of them at most for what clients ask for: a server whose heartbeat waited behind that was taken for gone."""
+LOOKING: Final = BESIDE - 1
+"""So many of these at most for lists: tokens do not wait behind them."""
 _SETTINGS: Final = {
     "lock_timeout": "5s",  # Then the turn is run again.
     "idle_in_transaction_session_timeout": "10s",  # What a server holds that stands still, others wait for.
@@ -51,6 +53,7 @@ class Database:
         self.address: Final = address
         self.pooled: Final = pooled
         self._settings: Final = _settings(pooled=pooled)
+        self._beside: Final = asyncio.Semaphore(BESIDE)
         self._looking: Final = asyncio.Semaphore(LOOKING)
         self._pool = asyncpg.create_pool(
             address.url, min_size=0, max_size=POOL, connect=_connect, init=_prepare, **self._settings
@@ -92,26 +95,35 @@ class Database:
 
         Raises as the turns do: `StoreFull`, `StoreBusy`, `StoreAway`.
         """
-        with postgres_errors():
-            async with (
-                self._pool.acquire(timeout=ANSWER_SECONDS) as connection,
-                transaction_on(connection, readonly=readonly),  # type: ignore[arg-type]  # The pool's proxy of one.
-            ):
-                if self.pooled:
-                    await connection.execute(_settle(_SETTINGS))
-                yield connection  # type: ignore[misc]
+        async with _let_in(self._beside), self._transaction(ANSWER_SECONDS, readonly=readonly) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def urgent(self, patience: float) -> AsyncIterator[Connection]:
+        """The same, for what waits behind nobody, and begins and commits within so many seconds."""
+        async with self._transaction(patience) as connection:
+            yield connection
 
     @asynccontextmanager
     async def looking(self) -> AsyncIterator[Connection]:
         """A transaction that only reads, for what any client may ask for, as often as it likes. Raises as those do."""
+        async with _let_in(self._looking), self.transaction(readonly=True) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _transaction(self, patience: float, *, readonly: bool = False) -> AsyncIterator[Connection]:
         with postgres_errors():
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await self._looking.acquire()
-        try:
-            async with self.transaction(readonly=True) as connection:
-                yield connection
-        finally:
-            self._looking.release()
+            async with (
+                self._pool.acquire(timeout=patience) as connection,
+                transaction_on(connection, readonly=readonly, patience=patience),  # type: ignore[arg-type]  # A proxy.
+            ):
+                if self.pooled:
+                    await connection.execute(_settle(_SETTINGS))
+                try:
+                    yield connection  # type: ignore[misc]
+                except asyncpg.ReadOnlySQLTransactionError:
+                    await self._pool.expire_connections()  # All of them may lead to a standby.
+                    raise
 
     def settle(self, begin: str) -> str:
         """The statement that begins a transaction, with the settings that its session may not have."""
@@ -119,12 +131,43 @@ class Database:
 
 
 @asynccontextmanager
-async def transaction_on(connection: Connection, *, readonly: bool = False) -> AsyncIterator[None]:
-    """A transaction of this connection, committed at the end; what was canceled in it ends the connection."""
-    with in_step(connection):
-        async with connection.transaction(isolation="read_committed", readonly=readonly):
-            with in_step(connection):  # Before it is rolled back there.
-                yield
+async def _let_in(gate: asyncio.Semaphore) -> AsyncIterator[None]:
+    """Waits until there is room. Raises `StoreAway` where there is none for long."""
+    with postgres_errors():
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await gate.acquire()
+    try:
+        yield
+    finally:
+        gate.release()
+
+
+@asynccontextmanager
+async def transaction_on(
+    connection: Connection, *, readonly: bool = False, patience: float = ANSWER_SECONDS
+) -> AsyncIterator[None]:
+    """A transaction of this connection, committed at the end; what was canceled in it ends the connection.
+
+    `patience`: so long (s) it may take to begin and to commit.
+    """
+    begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + " READ ONLY" * readonly
+    try:
+        with in_step(connection):
+            await connection.execute(begin, timeout=patience)
+            yield
+            await connection.execute("COMMIT", timeout=patience)
+    except BaseException:  # Where it was canceled, it is not known yet whether it had begun.
+        await roll_back(connection)
+        raise
+
+
+async def roll_back(connection: Connection) -> None:
+    """Ends what was not committed; where that cannot be, the connection, and with it the transaction."""
+    try:
+        if not connection.is_closed():
+            await connection.execute("ROLLBACK", timeout=CONNECT_SECONDS)
+    except Exception:  # noqa: BLE001  Whatever it was, nothing of it is kept.
+        end(connection)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ What the data of a turn is to blame for passes as it is.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 import asyncpg
@@ -15,14 +15,12 @@ ALL: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalCli
 """Whatever the driver raises for what goes wrong at the other end, or on the way there."""
 _FULL: Final = frozenset(
     {
-        "53100",  # disk full
-        "53200",  # out of memory
-        "53400",  # configuration limit exceeded
         "25006",  # read-only transaction: a standby, or a database that was set so
         "42501",  # rights that were taken away meanwhile
-        "58030",  # an I/O error of one statement; one of the log ends the database instead
     }
 )
+_FULL_CLASSES: Final = frozenset({"53", "58"})
+"""It has no space, no memory, or cannot read or write a file. A fault of its log ends it instead."""
 _BUSY: Final = frozenset(
     {
         "40001",  # serialization failure
@@ -32,16 +30,11 @@ _BUSY: Final = frozenset(
 )
 _AWAY: Final = frozenset(
     {
-        "57P01",  # shut down by an administrator
-        "57P02",  # it crashed
-        "57P03",  # it is starting
-        "57P04",  # the database was dropped
-        "57P05",  # idle for too long
-        "25P03",  # the same within a transaction: this process stood still
+        "25P03",  # idle for too long within a transaction: this process stood still
         "25P04",  # the transaction took too long
         "53300",  # too many connections
-        "57014",  # canceled, by a person or a statement_timeout: see `in_step`
         "3D000",  # there is no such database
+        "40003",  # it does not know itself whether a statement was done
     }
 )
 _GONE: Final = frozenset(
@@ -52,8 +45,9 @@ _GONE: Final = frozenset(
     }
 )
 """What only happens where somebody removed the tables, or changed them, under a running server."""
-_AWAY_CLASSES: Final = frozenset({"08", "28"})
-"""Faults of the connection, and of who may connect."""
+_AWAY_CLASSES: Final = frozenset({"08", "28", "57"})
+"""Faults of the connection, of who may connect, and what an operator does: it stops, starts, crashed, or something was
+canceled (57014, see `in_step`)."""
 
 
 @contextmanager
@@ -70,17 +64,24 @@ def postgres_errors() -> Iterator[None]:
 
 @contextmanager
 def in_step(connection: "Breakable") -> Iterator[None]:
-    """Ends a connection on which anything was canceled.
+    """Ends a connection on which anything was canceled, that has no answer in time, or that leads to who may only read.
 
     A cancel may come when the statement that it was meant for is answered already. Then its error is read as the answer
     to the next one, whose own answer to the one behind that: nothing that is heard there can be believed any more, not
-    even that a COMMIT was not done.
+    even that a COMMIT was not done. Where no answer came, a path may be broken that swallows all that follows, too; and
+    in a failover a name leads to a standby for a while. The next connection may do better.
     """
     try:
         yield
-    except asyncpg.QueryCanceledError:
-        connection.terminate()
+    except (asyncpg.QueryCanceledError, asyncpg.ReadOnlySQLTransactionError, TimeoutError):
+        end(connection)
         raise
+
+
+def end(connection: "Breakable") -> None:
+    """Ends it, unless it has ended already, so that the pool which it is of has taken it back."""
+    with suppress(asyncpg.InterfaceError):
+        connection.terminate()
 
 
 class Breakable(Protocol):
@@ -94,7 +95,9 @@ class Breakable(Protocol):
 def _first(error: Exception) -> Exception:
     """What broke the connection, where this is only that a broken one cannot end its transaction."""
     before = error.__context__
-    return before if isinstance(error, asyncpg.InterfaceError) and isinstance(before, asyncpg.PostgresError) else error
+    if isinstance(error, asyncpg.InterfaceError) and isinstance(before, asyncpg.PostgresError | OSError):
+        return before
+    return error
 
 
 def translated(error: Exception) -> StoreError | None:
@@ -105,13 +108,13 @@ def translated(error: Exception) -> StoreError | None:
     if not isinstance(error, asyncpg.PostgresError):
         return StoreAway(text)
     code = error.sqlstate or ""
-    if code in _FULL:
+    if code in _AWAY or code[:2] in _AWAY_CLASSES:
+        return StoreAway(text)
+    if code in _FULL or code[:2] in _FULL_CLASSES:
         return StoreFull(text)
     if code in _GONE:
         return StoreGone(f"its tables were removed or changed meanwhile: {text}")
-    if code in _BUSY:
-        return StoreBusy(text)
-    return StoreAway(text) if code in _AWAY or code[:2] in _AWAY_CLASSES else None
+    return StoreBusy(text) if code in _BUSY else None
 
 
 def said_by(error: Exception) -> str:

@@ -15,6 +15,10 @@ from leaseway_server.store.postgres.neighbours import SQL
 from leaseway_server.store.shared import Heard
 
 CHANNEL: Final = "leaseway"
+ASKED_SECONDS: Final = 5.0
+"""A connection that listens is asked so often whether it is there, since one that swallows all says nothing either."""
+ANSWER_SECONDS: Final = 2.0
+"""What takes longer than this has no answer: then another connection is made. Others look by themselves meanwhile."""
 
 
 class PostgresHints:
@@ -40,7 +44,7 @@ class PostgresHints:
             connection.add_termination_listener(lambda _connection: gone.set())
             with postgres_errors():
                 await connection.add_listener(CHANNEL, lambda _connection, _pid, _channel, hint: heard(str(hint)))
-            yield gone.wait()
+            yield _until(gone, connection)
         finally:
             connection.terminate()
 
@@ -49,10 +53,21 @@ class PostgresHints:
         if self._sending is None or self._sending.is_closed():
             self._sending = await self._database.connect()
         with postgres_errors():
-            async with transaction_on(self._sending):
-                await self._sending.fetch(SQL["hint"], list(hints))
+            async with transaction_on(self._sending, patience=ANSWER_SECONDS):
+                await self._sending.fetch(SQL["hint"], list(hints), timeout=ANSWER_SECONDS)
 
     def close(self) -> None:
         """Lets go of the connection."""
         if self._sending is not None:
             self._sending.terminate()
+
+
+async def _until(gone: asyncio.Event, connection: Connection) -> None:
+    """Returns when the connection is gone. Raises `StoreAway` where it is there no more than in name."""
+    while not gone.is_set():
+        try:
+            async with asyncio.timeout(ASKED_SECONDS):
+                await gone.wait()
+        except TimeoutError:
+            with postgres_errors():
+                await connection.fetchval("SELECT 1", timeout=ANSWER_SECONDS)

@@ -31,9 +31,10 @@ class PostgresRegistry:
         self._said = (epoch, name, version, servers.GONE_MS)
 
     async def beat(self) -> Roll:
-        """This server is alive."""
-        async with self._database.transaction() as connection:
-            [(now, newest, alive, beats)] = await connection.fetch(SQL["beat"], *self._said)
+        """This server is alive. What takes so long that others take it for gone meanwhile is said anew."""
+        patience = servers.GONE_MS / 1_000
+        async with self._database.urgent(patience) as connection:
+            [(now, newest, alive, beats)] = await connection.fetch(SQL["beat"], *self._said, timeout=patience)
         return Roll(now, dict(zip(alive, beats, strict=True)), newest)
 
     async def forget(self) -> int:
@@ -46,8 +47,8 @@ class PostgresRegistry:
         return len(gone)
 
     async def leave(self) -> None:
-        """The others take it for gone from now on."""
-        async with self._database.transaction() as connection:
+        """The others take it for gone from now on, and soon by themselves."""
+        async with self._database.urgent(servers.GONE_MS / 1_000) as connection:
             await connection.execute(SQL["leave"], self.epoch, servers.GONE_MS)
 
 

@@ -136,7 +136,8 @@ UPDATE leaseway.item AS item SET fetched_at = $4 FROM told WHERE item.ctid = tol
 SELECT CASE lock WHEN $2 THEN pg_catalog.pg_advisory_xact_lock_shared(lock) ELSE pg_catalog.pg_advisory_xact_lock(lock) END
 FROM unnest($1::bigint[]) AS lock;
 
--- name: lock_all_keys
+-- name: lock
+-- One of all that only their number tells apart, until the turn is over.
 SELECT pg_catalog.pg_advisory_xact_lock($1);
 
 -- name: key_holders
@@ -296,9 +297,15 @@ INSERT INTO leaseway.queue (name, id_key) VALUES ($1, $2) ON CONFLICT (name) DO 
 -- name: new_share
 INSERT INTO leaseway.share (queue, server) VALUES ($1, $2) ON CONFLICT (queue, server) DO NOTHING;
 
+-- name: numbers_are_behind
+-- Behind the clock ($1 is how many bits a ms has), by more than $2.
+SELECT wanted > last_value + $2 FROM (
+    SELECT floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint << $1 AS wanted
+) AS clock, leaseway.number;
+
 -- name: raise_numbers
--- Numbers begin where none was before, though the database be an old copy: an id never names two items. It is one
--- statement, and no second one of a server that starts at the same time: the numbers in between are more than it takes.
+-- Numbers begin where none was before, though the database be an old copy, or a standby that was behind: an id never
+-- names two items. Whoever takes numbers meanwhile takes less than the clock is ahead.
 SELECT pg_catalog.setval('leaseway.number', wanted) FROM (
     SELECT floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint << $1 AS wanted
 ) AS clock, leaseway.number WHERE wanted > last_value + $2;

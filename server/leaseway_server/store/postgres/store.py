@@ -17,7 +17,7 @@ from leaseway_server.core.model import HTTP, STATUSES, Item, Position, Status
 from leaseway_server.store.columns import item_of
 from leaseway_server.store.moved import refuse_moved
 from leaseway_server.store.postgres import servers
-from leaseway_server.store.postgres.database import CONNECT_SECONDS, Connection, Database
+from leaseway_server.store.postgres.database import Connection, Database, roll_back
 from leaseway_server.store.postgres.faults import in_step, postgres_errors
 from leaseway_server.store.postgres.looking import PostgresLooking
 from leaseway_server.store.postgres.rematch import matched, rematch
@@ -78,6 +78,9 @@ class PostgresStore:
     async def turn(self, *, durable: bool) -> AsyncIterator[PostgresTurn]:
         """A transaction; see `base.Store.turn`. Raises `StoreAway`, `StoreBusy`, `StoreFull`."""
         async with self._transaction() as connection:
+            self.numbering.raised &= (
+                not self._database.pooled
+            )  # Behind a pooler the database may be another at any time.
             yield PostgresTurn(connection, self.queue, self.ids, self.numbering, self._time_of, durable=durable)
 
     @asynccontextmanager
@@ -89,7 +92,8 @@ class PostgresStore:
                     await connection.execute(self._database.settle(SQL["begin"]))
                     yield connection
             finally:
-                await _roll_back(connection)
+                if not connection.is_closed() and connection.is_in_transaction():
+                    await roll_back(connection)
 
     async def ask(self, statement: str, *arguments: object) -> list[Row]:
         """Runs one statement by the connection of the turns, between two of them: a transaction of its own."""
@@ -106,6 +110,7 @@ class PostgresStore:
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._database.connect()
+            self.numbering.raised = False
         return self._connection
 
     async def committed(self) -> bool:
@@ -172,13 +177,3 @@ class PostgresStore:
         """Lets go of the connection."""
         if self._connection is not None:
             self._connection.terminate()
-
-
-async def _roll_back(connection: Connection) -> None:
-    """Ends what was not committed; where that cannot be, the connection, and with it the transaction."""
-    if connection.is_closed() or not connection.is_in_transaction():
-        return
-    try:
-        await connection.execute("ROLLBACK", timeout=CONNECT_SECONDS)
-    except Exception:  # noqa: BLE001  Whatever it was, nothing of the turn is kept.
-        connection.terminate()

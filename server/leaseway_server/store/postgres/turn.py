@@ -32,6 +32,11 @@ from leaseway_server.store.postgres.statements import SQL, insert, pick_match, u
 Row: TypeAlias = Any
 """A record of the driver; the statement says what is in it."""
 
+NUMBERS_A_MS: Final = 10
+"""Bits: a database whose queues get less than 1,024 posts a ms, over its life, never meets a number that it lost again,
+as an old copy has, or a standby that took over."""
+AHEAD: Final = 1 << 20
+"""So many numbers the clock has to be ahead before they are raised."""
 KEY_LOCKS: Final = 64
 """A turn with more keys than this has all keys of the queue to itself: each lock has its place in a table of a fixed
 size."""
@@ -48,6 +53,8 @@ class Numbering:
     turn: int = 0
     announce: bool = False
     """Whether turns say what they changed: there are other servers."""
+    raised: bool = False
+    """Whether the numbers of items are known to be up with the clock in the database that the connection leads to."""
 
 
 @dataclass(slots=True)
@@ -91,6 +98,7 @@ class PostgresTurn:
         self._told: list[tuple[str, int]] = []
         self._picked: dict[int, Row] = {}
         self._written = _Written()
+        self._locked_keys: set[str] = set()
 
     async def load(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist."""
@@ -188,7 +196,16 @@ class PostgresTurn:
 
     async def new_ids(self, count: int) -> list[tuple[int, str]]:
         """Numbers and ids for new items."""
+        if not self._numbering.raised:
+            await self._raise_numbers()
+            self._numbering.raised = True
         return [(seq, self._ids.id_of(seq)) for (seq,) in await self._fetch(SQL["numbers"], count)]
+
+    async def _raise_numbers(self) -> None:
+        """One server at a time, so that none lowers what another has raised."""
+        if await self._connection.fetchval(SQL["numbers_are_behind"], NUMBERS_A_MS, AHEAD):
+            await self._fetch(SQL["lock"], _lock("numbers"))
+            await self._fetch(SQL["raise_numbers"], NUMBERS_A_MS, AHEAD)
 
     async def insert(self, items: Sequence[Item]) -> None:
         """New items."""
@@ -279,11 +296,24 @@ class PostgresTurn:
         sizes = await self._by_seq("body_sizes", items)
         return {item.id: sizes[item.seq] for item in items}
 
+    async def lock_keys(self, keys: Collection[str]) -> None:
+        """Each key by itself, or all of the queue's at once; the locks of the first kind count as one of the second."""
+        new = set(keys) - self._locked_keys
+        if not new:
+            return
+        self._locked_keys |= new
+        all_keys = _lock(f"{self._queue}")
+        if len(new) > KEY_LOCKS:
+            await self._fetch(SQL["lock"], all_keys)
+            return
+        locks = sorted({_lock(f"{self._queue} {key}") for key in new})
+        await self._fetch(SQL["lock_keys"], [all_keys, *locks], all_keys)
+
     async def key_holders(self, keys: Collection[Key]) -> list[Item]:
-        """Who holds these keys. Until the turn is over no other server posts with one of them."""
+        """Who holds these keys, which are locked if they were not yet."""
         if not keys:
             return []
-        await self._lock_keys({key for _, key in keys})
+        await self.lock_keys({key for _, key in keys})
         return await self._holders("key_holders", *map(list, zip(*keys, strict=True)))
 
     async def shared_key_holders(self, keys: Collection[str], posted_after: int) -> list[Item]:
@@ -338,15 +368,6 @@ class PostgresTurn:
         more = [written.more[status] for status in STATUSES]
         said = (written.rows, written.ready, list(written.ended), list(written.ended.values()), numbering.announce)
         await self._fetch(SQL["number_turn"], self._queue, numbering.server, numbering.turn + 1, *more, *said)
-
-    async def _lock_keys(self, keys: set[str]) -> None:
-        """Each key by itself, or all of the queue's at once; the locks of the first kind count as one of the second."""
-        all_keys = _lock(f"{self._queue}")
-        if len(keys) > KEY_LOCKS:
-            await self._fetch(SQL["lock_all_keys"], all_keys)
-            return
-        locks = sorted({_lock(f"{self._queue} {key}") for key in keys})
-        await self._fetch(SQL["lock_keys"], [all_keys, *locks], all_keys)
 
     async def _items(self, query: str, *arguments: object) -> list[Item]:
         return [item_of(self._ids, row) for row in await self._fetch(SQL[query], self._queue, *arguments)]

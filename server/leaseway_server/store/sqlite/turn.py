@@ -245,6 +245,9 @@ class SqliteTurn:
         sizes = dict(self._execute(SQL["body_sizes"], (_numbers(item.seq for item in items),)))
         return {item.id: sizes[item.seq] for item in items}
 
+    async def lock_keys(self, keys: Collection[str]) -> None:
+        """There is no other server."""
+
     async def key_holders(self, keys: Collection[Key]) -> list[Item]:
         """Who holds these keys."""
         return [self._item(row) for row in self._execute(SQL["key_holders"], (_texts(keys),))]

@@ -10,6 +10,7 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
 """What is closed with this is reset."""
@@ -91,3 +92,15 @@ async def way_by(server: Callable[[], tuple[str, int]]) -> AsyncIterator[Way]:
     finally:
         listening.close()
         await way.close()
+
+
+@asynccontextmanager
+async def way_to_database(url: str) -> AsyncIterator[Way]:
+    """A way to the PostgreSQL at this URL, with a URL of the same kind."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "127.0.0.1", parts.port or 5432
+    async with way_by(lambda: (host, port)) as way:
+        user = parts.netloc.rpartition("@")[0]
+        here = way.url.removeprefix("ws://")
+        way.url = urlunsplit(parts._replace(netloc=f"{user}@{here}" if user else here))
+        yield way
