@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from email.message import EmailMessage
-from email.utils import formatdate
+from email.utils import formatdate, parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from leaseway_notify.message import Message, Notes
 from leaseway_notify.outbound import Outbound
 from leaseway_notify.profile import Profile
 from leaseway_notify.templates import Templates
+from leaseway_notify.unsubscribe import Unsubscribe
 from support.mail_server import Mailroom, mail_server, scripted_server
 from support.notify_stores import planned
 from support.web_service import always, web_service
@@ -114,6 +116,26 @@ async def test_one_click_unsubscribes() -> None:
     for kind in ("plain", "html"):
         assert "https://app.example/u/abc" in part(mail, kind)
         assert "https://app.example/p/abc" in part(mail, kind)
+
+
+@pytest.mark.parametrize("who", ["ada", "a" * 200, "\N{GRINNING FACE}" * 200])
+async def test_the_link_of_one_click_stands_in_the_mail_as_it_is(who: str) -> None:
+    url = f"https://app.example/u/{Unsubscribe(who, 'mention', 'email', 2**43).token(b'secret')}"
+    async with mail_server() as room:
+        await smtp_send(room, unsubscribe=url)
+    content = room.envelopes[0].content
+    assert isinstance(content, bytes)
+    head, _, _ = content.partition(b"\r\n\r\n")
+    lines = head.replace(b"\r\n ", b"").split(b"\r\n")
+    assert f"List-Unsubscribe: <{url}>".encode() in lines
+    assert all(len(line) <= 998 for line in head.split(b"\r\n"))
+
+
+async def test_a_mail_says_when_it_was_written() -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    async with mail_server() as room:
+        mail = await smtp_send(room)
+    assert before <= parsedate_to_datetime(mail["Date"]) <= datetime.now(UTC)
 
 
 async def test_tracking_is_what_its_links_say() -> None:

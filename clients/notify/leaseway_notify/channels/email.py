@@ -6,12 +6,14 @@ Owns the mail's headers and which links it has. The words are `templates.py`'s; 
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.utils import format_datetime
 from typing import Any, Final, Protocol
 
+from leaseway_notify.channels.url_header import MAIL
 from leaseway_notify.classify import Kind, NotSent
 from leaseway_notify.links import Links, MessageLinks
 from leaseway_notify.message import Message, Notes
@@ -94,12 +96,13 @@ class Email:
 
     def _mail(self, message: Message, to: Profile, address: str, links: MessageLinks) -> Mail:
         words = self._templates.render(message.type, self._values(message, to, links))
-        mail = EmailMessage(SMTP)
+        mail = EmailMessage(MAIL)
         key = f"{message.id}@{self._from.domain}"
         try:
             mail["From"] = Address(self._from.name, *self._from.address.rsplit("@", 1))
             mail["To"] = Address(to.name, *address.rsplit("@", 1))
             mail["Subject"] = words.subject
+            mail["Date"] = format_datetime(datetime.now(UTC))  # Who relays a mail need not add one (RFC 5322 §3.6).
             mail["Message-ID"] = f"<{key}>"
             mail["Auto-Submitted"] = "auto-generated"
             if links.unsubscribe:

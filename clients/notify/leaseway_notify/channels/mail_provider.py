@@ -13,8 +13,8 @@ from leaseway_notify.channels.email import Mail
 from leaseway_notify.classify import NotSent, http_kind, retry_after, told
 from leaseway_notify.outbound import Answer, Outbound
 
-_OWN: Final = frozenset({"from", "to", "subject", "content-type", "mime-version"})
-"""Headers that the body says by members of their own, or the provider by itself."""
+_OWN: Final = frozenset({"from", "to", "subject", "date", "content-type", "mime-version"})
+"""Headers that the body says by members of their own, or the provider by itself: what has a key stays the same."""
 
 
 @dataclass(frozen=True, slots=True)
