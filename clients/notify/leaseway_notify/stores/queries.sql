@@ -100,13 +100,14 @@ UPDATE {schema}delivery SET status = 'processing', fence = $2, updated_at = $3,
 WHERE id = $1 AND fence <= $2 AND status IN ('pending', 'scheduled', 'processing') AND (lead = '' OR lead = id);
 
 -- name: lock_batch
--- In one order, so that two who are at it wait for each other.
-SELECT id FROM {schema}delivery WHERE batch_key = $1 AND batch_key <> ''
+-- In one order, so that two who are at it wait for each other. A key is a short hash, and who names a context can make
+-- one that is another's too: what is not the recipient's own is never taken along.
+SELECT id FROM {schema}delivery WHERE batch_key = $1 AND batch_key <> '' AND recipient = $2
 AND status IN ('pending', 'scheduled', 'processing') ORDER BY id {for_update};
 
 -- name: take_along
 UPDATE {schema}delivery SET lead = $2, status = 'processing', updated_at = $3
-WHERE id IN (SELECT id FROM {schema}delivery WHERE batch_key = $1 AND batch_key <> ''
+WHERE id IN (SELECT id FROM {schema}delivery WHERE batch_key = $1 AND batch_key <> '' AND recipient = $5
     AND status IN ('pending', 'scheduled', 'processing') AND (lead = '' OR lead = $2) AND id <> $2
     ORDER BY lead DESC, created_at, id LIMIT $4);
 
@@ -137,7 +138,7 @@ WHERE lead = $1 AND id <> $1 AND status IN ('pending', 'scheduled', 'processing'
 
 -- name: newer_sent
 SELECT 1 FROM {schema}notification AS n JOIN {schema}delivery AS d ON d.notification_id = n.id
-WHERE n.group_key = $1 AND n.group_key <> '' AND n.type = $2 AND d.channel = $3 AND n.created_at > $4
+WHERE n.group_key = $1 AND n.group_key <> '' AND n.type = $2 AND d.channel = $3 AND n.created_at > $4 AND n.recipient = $5
 AND d.status IN ('sent', 'delivered') LIMIT 1;
 
 -- ── Looking ──
