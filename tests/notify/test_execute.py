@@ -426,6 +426,21 @@ async def test_a_digest_of_a_storm_waits_for_quiet_hours_and_stays_one(tmp_path:
         assert titles(scene) == ["Title 1", "Title 2"]
 
 
+async def test_a_digest_of_a_storm_is_one_in_each_attempt(tmp_path: Path) -> None:
+    async with execution_scene(tmp_path, storm={"most": 1, "within": "10m", "digest_after": "1h"}) as scene:
+        storm = [await scene.plan(type="system", title=f"Title {n}", context=f"doc-{n}") for n in range(3)]
+        for one in storm:
+            await scene.attempt(one)
+        scene.now += HOUR
+        scene.room.answer = lambda: "451 later"
+        assert isinstance(await scene.attempt(storm[1]), Again)
+        scene.room.answer = lambda: "250 OK"
+        scene.now += 10 * MINUTE
+        assert await scene.attempt(await scene.plan(type="system", title="The last place")) == SENT
+        assert await scene.attempt(storm[1]) == SENT
+        assert titles(scene) == ["Title 1", "Title 2"]
+
+
 async def test_of_a_flood_the_digest_has_what_it_can_hold_and_the_rest_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

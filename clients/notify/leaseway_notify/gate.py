@@ -7,7 +7,7 @@ the answer is `execute.py`'s.
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from leaseway_notify.caps import Caps
+from leaseway_notify.caps import Caps, of_storm
 from leaseway_notify.delivery import Reason, Sending
 from leaseway_notify.event import Event
 from leaseway_notify.policy import Action, Policies, SendNow, Situation, Skip
@@ -46,7 +46,7 @@ class Gate:
         and `StoreAway`.
         """
         own = begun.sending.delivery
-        storm = own.reason == "storm"
+        storm = of_storm(own)
         if own.due_at > now + EARLY_MS:
             return PutOff(own.due_at, own.reason)
         profile = await self._store.profile(own.recipient)

@@ -32,6 +32,11 @@ def group_key(event: Event) -> str:
     return key_of(event.recipient, event.context) if event.context else ""
 
 
+def storm_key(recipient: str, channel: Channel) -> str:
+    """What goes into the digest of a storm, whatever it is about."""
+    return key_of("storm", recipient, channel)
+
+
 def key_of(*parts: Any) -> str:
     """16 hex digits over an array of these JSON values."""
     return f"{fnv1a(canonical(list(parts)).encode()):016x}"
