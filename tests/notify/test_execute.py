@@ -227,6 +227,15 @@ async def test_the_link_of_a_mail_unsubscribes_whenever_it_is_followed(scene: Sc
     assert other == token
 
 
+async def test_a_mail_that_nobody_can_refuse_has_no_link_to_unsubscribe_by(scene: Scene) -> None:
+    assert await scene.attempt(await scene.plan(type="security")) == SENT
+    (mail,) = scene.mails
+    assert "List-Unsubscribe" not in mail
+    assert "List-Unsubscribe-Post" not in mail
+    assert "No more mails" not in str(mail)
+    assert "All settings" in str(mail)
+
+
 @pytest.mark.parametrize(
     "spoil", [lambda token: token[1:], lambda token: f"{token[:-1]}x", lambda _: "", lambda _: "ü.ü"]
 )

@@ -380,6 +380,28 @@ async def test_unsubscribing_takes_one_click_and_works_at_once(service: Service,
     assert profile.preferences.mutes == ()
 
 
+async def test_what_nobody_can_refuse_promises_nothing(service: Service, bea: str) -> None:
+    for link in (f"/u/{service.link('security', bea)}", f"/u/{service.link('security', bea)}/undo"):
+        answer = await service.http.post(link)
+        assert (answer.status_code, "These are always sent" in answer.text) == (409, True)
+    asked = await service.http.get(f"/u/{service.link('security', bea)}")
+    assert "<form" not in asked.text
+    profile = await service.store.profile(bea)
+    assert profile is not None
+    assert profile.preferences.mutes == ()
+    assert (await service.notify(recipient=bea, type="security"))["deliveries"][2]["status"] == "pending"
+
+
+async def test_who_has_muted_very_much_can_still_unsubscribe(service: Service, bea: str) -> None:
+    much = {"mutes": [{"context": f"doc-{number}"} for number in range(1_000)]}
+    answer = await service.http.put("/preferences", json=much, headers=service.headers(bea))
+    assert answer.status_code == 200
+    assert (await service.http.post(f"/u/{service.link('system', bea)}")).status_code == 200
+    assert (await service.notify(recipient=bea))["deliveries"][2]["reason"] == "muted"
+    much["mutes"].append({"context": "one more"})
+    problem(await service.http.put("/preferences", json=much, headers=service.headers(bea)), 422, "schema", "mutes")
+
+
 async def test_unsubscribing_counts_for_what_is_under_way(service: Service, bea: str) -> None:
     said = await service.notify(recipient=bea)
     email = said["deliveries"][2]["id"]

@@ -36,13 +36,13 @@ async def execution(
     async with AsyncExitStack() as stack:
         channels: dict[Channel, ChannelExecutor] = {"in_app": InApp(store, announce)}
         if settings.email.transport != "off":
-            channels["email"] = await _email(store, settings, stack)
+            channels["email"] = await _email(store, settings, policies, stack)
         if settings.push.keys is not None:
             channels["push"] = await _push(store, settings, stack)
         yield Execution(store, gate, channels, rules, clock)
 
 
-async def _email(store: Store, settings: Settings, stack: AsyncExitStack) -> ChannelExecutor:
+async def _email(store: Store, settings: Settings, policies: Policies, stack: AsyncExitStack) -> ChannelExecutor:
     from leaseway_notify.channels.email import Email, From, Transport
     from leaseway_notify.channels.mail_provider import MailProvider, Provider
     from leaseway_notify.channels.smtp import Smtp, SmtpServer
@@ -58,7 +58,7 @@ async def _email(store: Store, settings: Settings, stack: AsyncExitStack) -> Cha
     else:
         outbound = await stack.enter_async_context(Outbound(anywhere=True))
         transport = MailProvider(Provider(said.provider, said.provider_key or "", said.timeout / 1000, wait), outbound)
-    options = LinkOptions(settings.service.public_url, said.tracking, settings.keep.tokens)
+    options = LinkOptions(settings.service.public_url, said.tracking, policies, settings.keep.tokens)
     links = Links(store, await store.secret(), options)
     return Email(From(said.sender, said.name, said.product), Templates(said.templates), links, transport)
 

@@ -13,11 +13,13 @@ from typing import Final, Literal
 from urllib.parse import urljoin
 
 from leaseway_notify.message import Message
+from leaseway_notify.policy import Policies
 from leaseway_notify.profile import Channel
 from leaseway_notify.settings import DAY
 from leaseway_notify.stores.base import Token, TokenStore
 from leaseway_notify.unsubscribe import Unsubscribe
 
+_BUILT_IN: Final = Policies()
 TOKEN_LENGTH: Final = 32
 """Hex digits of a token: 128 bits."""
 
@@ -39,11 +41,13 @@ class MessageLinks:
 class LinkOptions:
     """`base_url` is the service's public address. `tracking` is off unless it is turned on.
 
+    What the `policies` let nobody refuse has no link to unsubscribe by: it would promise what is not kept.
     `kept` is how long a tracking token counts, `unsubscribe_kept` how long one may unsubscribe by an old message; ms.
     """
 
     base_url: str
     tracking: bool = False
+    policies: Policies = _BUILT_IN
     kept: int = 30 * DAY
     unsubscribe_kept: int = 365 * DAY
 
@@ -69,7 +73,8 @@ class Links:
         """The links of a message; with tracking, its tokens are kept when this returns. Raises `StoreAway`."""
         pages = tuple(self._url(one.url) if one.url else "" for one in message.notifications)
         token = self._unsubscribe(message).token(self._secret)
-        links = MessageLinks(self._url(f"u/{token}"), self._url(f"p/{token}"), "", pages)
+        unsubscribe = "" if self._options.policies.urgent(message.newest.type) else self._url(f"u/{token}")
+        links = MessageLinks(unsubscribe, self._url(f"p/{token}"), "", pages)
         return await self._tracked(message, links) if self._options.tracking else links
 
     async def _tracked(self, message: Message, links: MessageLinks) -> MessageLinks:

@@ -183,6 +183,11 @@ class Policies:
             raise UnknownType("type", f"no policy is registered for {name!r}; known here: {known}")
         return self._policies[name]
 
+    def urgent(self, name: str) -> bool:
+        """Whether events of a type come whatever their recipients want, so that nobody can unsubscribe from them."""
+        policy = self._policies.get(name)
+        return isinstance(policy, TypePolicy) and policy.urgent
+
     def hourly(self, name: str, channel: Channel) -> int | None:
         """How many messages of a type go to a recipient on a channel in an hour at most; None where that is open."""
         policy = self._policies.get(name)

@@ -31,6 +31,7 @@ from leaseway_notify.stores.base import InboxVerb
 from leaseway_notify.unsubscribe import Unsubscribe
 
 MOST_MARKED: Final = 1_000
+MOST_MUTES: Final = 1_000
 MOST_BROWSERS: Final = 20
 PAGE_HOLDS: Final = 15 * 60_000
 """ms that the link to the page of preferences holds, which an open page asks for."""
@@ -93,6 +94,8 @@ class PreferencesEndpoint(HTTPEndpoint):
         """All of them, in place of what there was."""
         desk, me = recipient(request)
         wanted = Preferences.of(await json_of(request))
+        if len(wanted.mutes) > MOST_MUTES:  # Nobody else is counted: who unsubscribes is never turned away.
+            raise wrong("mutes", f"expected a list of at most {MOST_MUTES}, found {len(wanted.mutes)}")
         if await desk.store.change_preferences(me, lambda _: wanted) is None:
             raise UnknownRecipient(me)
         return json_response(wanted.as_json())
