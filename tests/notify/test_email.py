@@ -231,6 +231,11 @@ def test_what_is_an_address_stays_as_it_is(address: str) -> None:
     assert mail_address(address) == address
 
 
+def test_a_domain_in_other_letters_is_the_one_that_was_meant() -> None:
+    assert mail_address("ada@faß.example") == "ada@xn--fa-hia.example"  # And not fass.example.
+    assert mail_address("ada@BÜCHER.example") == "ada@xn--bcher-kva.example"
+
+
 @pytest.mark.parametrize(
     ("address", "name"), [("bell", ""), ("", ""), ("bell@app.example", "a\r\nBcc: eve@example.net")]
 )

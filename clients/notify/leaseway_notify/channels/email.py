@@ -13,6 +13,8 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import Any, Final, Protocol
 
+import idna
+
 from leaseway_notify.channels.url_header import MAIL
 from leaseway_notify.classify import Kind, NotSent
 from leaseway_notify.links import Links, MessageLinks
@@ -133,12 +135,15 @@ class Email:
 
 
 def mail_address(address: str) -> str:
-    """An address that mails can be sent to, its domain in ASCII. Raises `NotSent` of the kind `bad_address`."""
+    """An address that mails can be sent to, its domain in ASCII. Raises `NotSent` of the kind `bad_address`.
+
+    By the rules of 2008 (RFC 5891): by the older ones, which Python has, some domains are somebody else's.
+    """
     if not address:
         raise NotSent(Kind.BAD_ADDRESS, "the recipient has no email address")
     local, _, domain = address.rpartition("@")
     try:
-        found = f"{local}@{domain.encode('idna').decode()}"
+        found = f"{local}@{domain if domain.isascii() else idna.encode(domain, uts46=True).decode()}"
     except ValueError:
         found = ""
     if not _ADDRESS.fullmatch(found) or not found.isprintable():
