@@ -177,7 +177,19 @@ async def test_the_log_is_narrowed_and_paged(service: Service, bea: str) -> None
     assert len(await log(notification=first[0]["notificationId"])) == 3
 
 
-@pytest.mark.parametrize("asked", ["status=open", "channel=fax", "limit=0", "limit=101", "limit=x", "before=%00"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "status=open",
+        "channel=fax",
+        "limit=0",
+        "limit=101",
+        "limit=x",
+        "before=%00",
+        "recipient=%00",
+        "notification=%00",
+    ],
+)
 async def test_a_bad_question_of_the_log_is_refused(service: Service, asked: str) -> None:
     problem(await service.programs.get(f"/deliveries?{asked}"), 422, "schema", asked.partition("=")[0])
 
@@ -266,8 +278,9 @@ async def test_what_recipients_ask_needs_a_token_that_holds(service: Service, me
 
 @pytest.mark.parametrize(
     "said",
-    [{}, {"ids": []}, {"ids": "x"}, {"ids": [1]}, {"ids": ["x"], "all": True}, {"all": False}, {"ids": ["x"] * 1_001}],
-)
+    [{}, {"ids": []}, {"ids": "x"}, {"ids": [1]}, {"ids": ["x"], "all": True}, {"all": False}, {"ids": ["x"] * 1_001},
+     {"ids": ["a\0"]}],
+)  # fmt: skip
 async def test_bad_marks_are_refused(service: Service, said: Any) -> None:
     answer = await service.http.post("/inbox/read", json=said, headers=service.headers())
     problem(answer, 422, "schema", "ids")
@@ -538,6 +551,15 @@ async def test_the_service_worker_handles_pushes_and_no_fetches(service: Service
 )
 async def test_what_is_not_there_is_not_found(service: Service, path: str) -> None:
     problem(await service.http.get(path), 404, "not-found")
+
+
+@pytest.mark.parametrize(
+    "path", ["/o/%00", "/c/a%00", "/u/%00", "/p/%00", "/profiles/%00", "/attention/%00/retry", "/inbox/read%00"]
+)
+async def test_a_path_with_control_characters_reaches_no_store(service: Service, path: str) -> None:
+    """PostgreSQL takes no zero byte, whatever is asked of it."""
+    for method in ("GET", "POST"):
+        problem(await service.programs.request(method, path), 404, "not-found")
 
 
 async def test_other_methods_are_refused_with_those_that_there_are(service: Service) -> None:

@@ -107,15 +107,15 @@ async def deliveries(request: Request) -> Response:
     if label and label not in _LABELS:
         raise wrong("status", f"expected one of {', '.join(_LABELS)}")
     channel = check_channel("channel", asked["channel"]) if "channel" in asked else cast(Channel, "")
-    wanted = DeliveryFilter(label, asked.get("recipient", ""), channel, asked.get("notification", ""))
-    found = await desk.store.deliveries(wanted, portion_of(request), _before(request))
+    wanted = DeliveryFilter(label, _text(request, "recipient"), channel, _text(request, "notification"))
+    found = await desk.store.deliveries(wanted, portion_of(request), _text(request, "before"))
     return json_response({"deliveries": [sending_shown(one) for one in found]})
 
 
 async def attention(request: Request) -> Response:
     """`GET /attention`: what a person should look at: failed ones, which cannot succeed as they are, and dead ones."""
     desk = program(request)
-    found = await desk.store.attention(portion_of(request), _before(request))
+    found = await desk.store.attention(portion_of(request), _text(request, "before"))
     counts = await desk.store.counts()
     shown: dict[str, Any] = {
         status: [sending_shown(one) for one in found if one.delivery.status == status] for status in ATTENTION
@@ -133,7 +133,8 @@ async def retry(request: Request) -> Response:
     return json_response({"id": opened.id, "status": opened.label})
 
 
-def _before(request: Request) -> str:
-    before = request.query_params.get("before", "")
-    check_text("before", before, 100)
-    return before
+def _text(request: Request, name: str) -> str:
+    """A text of the query, on one line; "" where nothing is said."""
+    text = request.query_params.get(name, "")
+    check_text(name, text, 200)
+    return text

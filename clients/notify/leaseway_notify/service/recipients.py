@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leaseway_notify.channels.push import encrypt
-from leaseway_notify.checks import check_link
+from leaseway_notify.checks import check_id, check_link
 from leaseway_notify.classify import NotSent
 from leaseway_notify.errors import Refused, UnknownRecipient
 from leaseway_notify.outbound import Outbound
@@ -75,8 +75,10 @@ def _marked(said: dict[str, Any]) -> list[str] | None:
     if said.get("all") is True and "ids" not in said:
         return None
     ids = said.get("ids")
-    if "all" in said or not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+    if "all" in said or not isinstance(ids, list):
         raise wrong("ids", 'expected a list of ids, or "all": true instead')
+    for one in ids:
+        check_id("ids", one)
     if not 1 <= len(ids) <= MOST_MARKED:
         raise wrong("ids", f"expected 1 to {MOST_MARKED:,} ids, found {len(ids)}")
     return ids
