@@ -129,6 +129,20 @@ async def test_the_inbox_lists_marks_and_archives(stage: Stage, tab: Tab) -> Non
     await expect(page.get_by_text("Nothing here.")).to_be_visible()
 
 
+async def test_an_address_that_only_a_program_takes_for_one_is_no_link(stage: Stage, tab: Tab) -> None:
+    await stage.person("ina")
+    page = await show(tab, stage, "ina")
+    entries = page.locator("main").get_by_role("listitem")
+    for number, url in enumerate(("https://exa%mple/", "https://1.2.3.4.5/", "https://app.example/"), 1):
+        await stage.put("ina", f"no {number}", payload={"url": url})
+        await expect(entries).to_have_count(number)
+    await bell(page).click()
+    for shown_in in (page.get_by_role("dialog"), page.locator("main")):
+        await expect(shown_in.get_by_role("listitem")).to_have_count(3)
+        await expect(shown_in.get_by_role("link")).to_have_text(["no 3"])
+    await expect(page.locator("#fault")).to_be_empty()
+
+
 async def test_older_ones_are_shown_when_they_are_asked_for(stage: Stage, tab: Tab) -> None:
     await stage.person("max")
     events = [{"type": "system", "recipient": "max", "title": f"no {number}"} for number in range(22)]
