@@ -83,5 +83,5 @@ def test_it_names_each_variable_each_type_and_each_path() -> None:
         assert f"| `{name}` |" in PAGE
     listed = PAGE.partition("## What the service answers")[2].partition("\n## ")[0]
     for route in create_app.__globals__["_PROGRAMS"] + create_app.__globals__["_RECIPIENTS"]:
-        path = re.sub(r"\{(recipient|delivery)\}", "ID", route.path).removesuffix("{verb}").rstrip("/")
+        path = re.sub(r"\{(recipient|delivery):plain\}", "ID", route.path).removesuffix("{verb:plain}").rstrip("/")
         assert path in listed or path in ("/_health", "/announce"), path

@@ -116,6 +116,7 @@ async def test_a_bad_event_is_refused_with_what_and_where(
         ("POST", "/notify"),
         ("GET", "/profiles/ada"),
         ("PUT", "/profiles/ada"),
+        ("DELETE", "/profiles/ada"),
         ("PUT", "/profiles/ada/work"),
         ("POST", "/announce"),
         ("GET", "/deliveries"),
@@ -139,6 +140,15 @@ async def test_a_profile_is_saved_and_preferences_stay(service: Service, bea: st
     assert shown.pop("preferences")["collaborating"] is True
     assert shown == found
     assert (await service.programs.get(f"/profiles/{bea}")).json()["zone"] == "Europe/Berlin"
+
+
+async def test_a_recipient_is_forgotten(service: Service, bea: str) -> None:
+    await service.notify(recipient=bea)
+    assert (await service.programs.delete(f"/profiles/{bea}")).status_code == 204
+    problem(await service.programs.delete(f"/profiles/{bea}"), 404, "not-found")
+    assert (await service.programs.get("/deliveries", params={"recipient": bea})).json() == {"deliveries": []}
+    said = {"type": "system", "recipient": bea, "title": "x"}
+    problem(await service.programs.post("/notify", json=said), 422, "unknown-recipient", "recipient")
 
 
 @pytest.mark.parametrize(

@@ -536,7 +536,12 @@ async def test_what_is_kept_long_enough_goes_in_portions(store: SqlStore) -> Non
     assert await store.drop("keys", NOW + DAY + 1, 2) == 1
 
 
-async def test_tokens_and_places_go_when_their_time_is_over(store: SqlStore) -> None:
+async def test_tokens_places_and_work_go_when_their_time_is_over(store: SqlStore) -> None:
+    await store.set_working_on("ada", "doc-1", NOW)
+    assert [await store.drop("work", before, 9) for before in (NOW, NOW + 1)] == [0, 1]
+    found = await store.profile("ada")
+    assert found is not None
+    assert found.working_on == {}
     await store.add_tokens([Token("t1", "open", "d1", "ada", "chat", "email", NOW)])
     assert [await store.drop("tokens", before, 9) for before in (NOW, NOW + 1)] == [0, 1]
     hour = NOW // 3_600_000

@@ -40,6 +40,12 @@ async def save_contact(settings: Settings, profile: Profile) -> None:
         await store.save_contact(profile)
 
 
+async def forget_recipient(settings: Settings, recipient: str) -> bool:
+    """Whether there was somebody to forget."""
+    async with await open_store(settings.store) as store:
+        return await store.forget(recipient)
+
+
 async def send_event(settings: Settings, said: object) -> tuple[Plan, bool]:
     """What became of an event, and whether its deliveries are in the queue."""
     event = Event.of(said)

@@ -59,6 +59,12 @@ class Profiles(HTTPEndpoint):
         await desk.store.save_contact(Profile(request.path_params["recipient"], **said))
         return await _profile(desk, request)
 
+    async def delete(self, request: Request) -> Response:
+        """Everything that is kept of the recipient goes, and nothing more is sent to them."""
+        if not await program(request).store.forget(request.path_params["recipient"]):
+            raise not_found("there is no profile of this recipient")
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
 
 async def _profile(desk: Desk, request: Request) -> Response:
     profile = await desk.store.profile(request.path_params["recipient"])

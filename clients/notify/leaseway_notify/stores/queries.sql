@@ -27,6 +27,25 @@ SELECT preferences FROM {schema}recipient WHERE id = $1 {for_update};
 -- name: set_preferences
 UPDATE {schema}recipient SET preferences = $2 WHERE id = $1;
 
+-- name: forget_notifications
+DELETE FROM {schema}notification WHERE id IN (SELECT notification_id FROM {schema}delivery WHERE recipient = $1
+    UNION SELECT notification_id FROM {schema}inbox WHERE recipient = $1);
+
+-- name: forget_deliveries
+DELETE FROM {schema}delivery WHERE recipient = $1;
+
+-- name: forget_inbox
+DELETE FROM {schema}inbox WHERE recipient = $1;
+
+-- name: forget_keys
+DELETE FROM {schema}held_key WHERE recipient = $1;
+
+-- name: forget_tokens
+DELETE FROM {schema}token WHERE recipient = $1;
+
+-- name: forget_recipient
+DELETE FROM {schema}recipient WHERE id = $1;
+
 -- name: forget_subscriptions
 DELETE FROM {schema}subscription WHERE recipient = $1;
 
@@ -237,6 +256,10 @@ WHERE token = $1 AND expires_at > $2 RETURNING {token};
 -- name: drop_tokens
 DELETE FROM {schema}token WHERE token IN (
     SELECT token FROM {schema}token WHERE expires_at < $1 ORDER BY expires_at LIMIT $2);
+
+-- name: drop_work
+DELETE FROM {schema}working_on WHERE (recipient, context) IN (
+    SELECT recipient, context FROM {schema}working_on WHERE until < $1 ORDER BY until LIMIT $2);
 
 -- name: drop_keys
 DELETE FROM {schema}held_key WHERE (recipient, dedupe_key) IN (
