@@ -390,6 +390,29 @@ async def test_of_very_many_the_newest_are_shown(tmp_path: Path) -> None:
         assert {await scene.told(member) for member in members} == {("sent", "")}
 
 
+async def test_a_digest_is_one_mail_whatever_it_is_about(tmp_path: Path) -> None:
+    async with execution_scene(tmp_path, storm={"most": 2}) as scene:
+        news = [await scene.plan(type="digest", title=f"Title {n}", context=f"doc-{n % 3}") for n in range(6)]
+        other = await scene.plan(type="system", title="Of another type", context="doc-0")
+        scene.now += 8 * HOUR
+        assert [await scene.attempt(one) for one in news] == [SENT] * 6
+        assert await scene.attempt(other) == SENT
+        assert [mail["Subject"] for mail in scene.mails] == ["6 new: Title 5", "Of another type"]
+
+
+async def test_what_a_digest_cannot_hold_comes_in_the_next(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "MOST_ALONG", 2)
+    news = []
+    for number in range(5):
+        news.append(await scene.plan(type="digest", title=f"Title {number}", context=f"doc-{number % 2}"))
+        scene.now += 1_000
+    scene.now += 8 * HOUR
+    assert await scene.attempt(news[4]) == SENT
+    assert titles(scene) == ["Title 0", "Title 1", "Title 4"]
+    assert await scene.attempt(news[2]) == SENT
+    assert titles(scene) == ["Title 2", "Title 3"]
+
+
 # ── Storms ──
 
 

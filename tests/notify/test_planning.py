@@ -175,6 +175,9 @@ def test_a_digest_leaves_out_what_is_sent_at_once() -> None:
     policies = Policies({"news": TypePolicy(digest=time(8), at_once=frozenset({"in_app"}))})
     made = plan(event(type="news"), profile(zone="Europe/Berlin"), NOON, policies)
     assert [shown(one) for one in made.deliveries] == ["pending", "scheduled digest +1200", "scheduled digest +1200"]
+    other = plan(event(type="news", context="doc-2"), profile(zone="Europe/Berlin"), NOON, policies)
+    assert [one.batch_key for one in other.deliveries] == [one.batch_key for one in made.deliveries]
+    assert len({one.batch_key for one in made.deliveries}) == 3
 
 
 def test_an_events_own_priority_comes_first() -> None:
@@ -244,7 +247,7 @@ def test_every_channel_gets_a_delivery_that_says_why_and_disturbs_nobody(said: E
         assert one.reason in REASONS[one.status]
         assert one.due_at >= now
         assert (one.due_at > now) <= (one.status == "scheduled")
-        assert bool(one.batch_key) == (one.reason == "batch")
+        assert bool(one.batch_key) == (one.reason in ("batch", "digest"))
         hours = who.preferences.quiet_hours
         if hours and one.status != "skipped" and one.channel != "in_app" and said.type != "security":
             all_day = hours.start == hours.end

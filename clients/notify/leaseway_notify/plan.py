@@ -5,9 +5,9 @@ from typing import Final
 
 from leaseway_notify.delivery import Delivery, Notification, Reason, Status, delivery_id
 from leaseway_notify.event import Event
-from leaseway_notify.keys import batch_key, dedupe_key, group_key
+from leaseway_notify.keys import batch_key, dedupe_key, digest_key, group_key
 from leaseway_notify.policy import Action, Batch, Policies, Policy, Schedule, SendNow, Situation
-from leaseway_notify.profile import CHANNELS, Profile
+from leaseway_notify.profile import CHANNELS, Channel, Profile
 
 _BUILT_IN: Final = Policies()
 
@@ -65,10 +65,20 @@ def _delivery(situation: Situation, policy: Policy) -> Delivery:
         reason=reason,
         priority=event.priority or policy.priority,
         due_at=due_at,
-        batch_key=batch_key(event, channel) if isinstance(action, Batch) else "",
+        batch_key=_batch_key(event, channel, action),
         created_at=now,
         updated_at=now,
     )
+
+
+def _batch_key(event: Event, channel: Channel, action: Action) -> str:
+    """What it goes into one message with; "" where it goes alone."""
+    match action:
+        case Batch():
+            return batch_key(event, channel)
+        case Schedule(reason="digest"):
+            return digest_key(event.recipient, event.type, channel)
+    return ""
 
 
 def _outcome(action: Action, now: int) -> tuple[Status, int, Reason]:

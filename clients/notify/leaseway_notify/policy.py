@@ -108,7 +108,8 @@ class TypePolicy:
 
     `channels`: on all others such events are skipped. `urgent`: neither mutes nor quiet hours nor collaboration hold it
     back, and one's own doing is told too. `batch`: how long the first of a message waits for others, by channel.
-    `digest`: at this time of the day, on channels that do not batch and are not in `at_once`.
+    `digest`: one message of all since the last, at this time of the day, on channels that do not batch and are not in
+    `at_once`.
     `collaboration_delay`: how long what the recipient is working on waits. `hourly`: so many an hour, by channel.
     """
 
