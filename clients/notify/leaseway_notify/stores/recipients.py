@@ -104,13 +104,7 @@ class Inboxes(Verbs):
 
     async def put_in_inbox(self, notification: Notification, now: int) -> InboxEntry:
         """Puts it there, once."""
-
-        async def work(session: Session) -> InboxEntry:
-            await session.run("put_in_inbox", notification.id, notification.recipient, now)
-            (row,) = await session.rows("inbox_entry", notification.id)
-            return entry_of(row)
-
-        return await self._database.do(work)
+        return await self._database.do(lambda session: put_in_inbox(session, notification, now))
 
     async def inbox(
         self, recipient: str, limit: int, *, before: int = 0, archived: bool = False, unread: bool = False
@@ -151,3 +145,11 @@ class Inboxes(Verbs):
 
 async def _save(session: Session, recipient: str, one: PushSubscription) -> None:
     await session.run("save_subscription", one.endpoint, one.id, recipient, one.p256dh, one.auth)
+
+
+async def put_in_inbox(session: Session, notification: Notification, now: int) -> InboxEntry:
+    """Puts it there, one after another for each recipient: who has seen a number looks for greater ones alone."""
+    await session.rows("lock_recipient", notification.recipient)
+    await session.run("put_in_inbox", notification.id, notification.recipient, now)
+    (row,) = await session.rows("inbox_entry", notification.id)
+    return entry_of(row)
