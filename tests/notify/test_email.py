@@ -440,6 +440,8 @@ async def test_whatever_a_provider_says_with_a_success_the_mail_is_sent(said: st
         (500, "oops", Kind.UNAVAILABLE),
         (503, "x" * 100_000, Kind.UNAVAILABLE),
         (409, "under way", Kind.CONFLICT),
+        (409, '{"name": "concurrent_idempotent_requests"}', Kind.CONFLICT),
+        (409, '{"name": "invalid_idempotent_request"}', Kind.REFUSED),
         (401, "bad key", Kind.BAD_CONFIGURATION),
         (422, "bad mail", Kind.REFUSED),
     ],
