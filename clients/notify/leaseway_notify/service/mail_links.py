@@ -123,7 +123,7 @@ def _preferences(desk: Desk, profile: Profile, status: HTTPStatus = HTTPStatus.O
 
 async def _owner(request: Request) -> tuple[Desk, Profile | None]:
     desk, said = desk_of(request), _read(request)
-    return desk, None if said is None else await desk.store.profile(said.recipient)
+    return desk, None if said is None or said.type else await desk.store.profile(said.recipient)
 
 
 def _read(request: Request) -> Unsubscribe | None:
