@@ -15,7 +15,7 @@ from leaseway_notify.delivery import Delivery
 from leaseway_notify.errors import Refused, UnknownType
 from leaseway_notify.event import Event, Priority
 from leaseway_notify.plan import Plan, plan
-from leaseway_notify.policy import BUILT_IN, MINUTE, Action, Policies, SendNow, Situation, Skip, TypePolicy
+from leaseway_notify.policy import BUILT_IN, MINUTE, Action, Policies, Schedule, SendNow, Situation, Skip, TypePolicy
 from leaseway_notify.profile import CHANNELS, Channel, Mute, Preferences, Profile, QuietHours
 from leaseway_notify.quiet import quiet_until
 from leaseway_notify.zones import zone_of
@@ -169,6 +169,19 @@ def test_a_policy_of_ones_own_decides() -> None:
         policies.register("In voice", Invoices())
     with pytest.raises(UnknownType, match=r"^type: no policy is registered for 'invoice'; known here: mention, chat,"):
         plan(event(type="invoice"), profile(), NOON)
+
+
+@pytest.mark.parametrize("at", [-1, 10**14 + 1, 1.5, True])
+def test_a_policy_that_says_no_time_is_refused(at: Any) -> None:
+    @dataclass(frozen=True)
+    class Odd:
+        priority: Priority = "normal"
+
+        def decide(self, _: Situation) -> Action:
+            return Schedule(at, "digest")
+
+    with pytest.raises(Refused, match=r"^the policy of odd: expected a time in ms since the epoch"):
+        plan(event(type="odd"), profile(), NOON, Policies({"odd": Odd()}))
 
 
 def test_a_digest_leaves_out_what_is_sent_at_once() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
+from leaseway_notify.checks import check_time
 from leaseway_notify.delivery import Delivery, Notification, Reason, Status, delivery_id
 from leaseway_notify.event import Event
 from leaseway_notify.keys import batch_key, dedupe_key, digest_key, group_key
@@ -33,7 +34,10 @@ class Plan:
 
 
 def plan(event: Event, profile: Profile, now: int, policies: Policies = _BUILT_IN) -> Plan:
-    """What becomes of the event. `now` in ms since the epoch. Raises `UnknownType`."""
+    """What becomes of the event. `now` in ms since the epoch.
+
+    Raises `UnknownType`, and `Refused` where a policy says a time that is none.
+    """
     assert event.recipient == profile.id
     policy = policies.of(event.type)
     notification = Notification(
@@ -56,6 +60,7 @@ def _delivery(situation: Situation, policy: Policy) -> Delivery:
     event, channel, now = situation.event, situation.channel, situation.now
     action = policy.decide(situation)
     status, due_at, reason = _outcome(action, now)
+    check_time(f"the policy of {event.type}", due_at)  # Here, or the queue would refuse it, and what waits behind it.
     return Delivery(
         id=delivery_id(event.id, channel),
         notification_id=event.id,
