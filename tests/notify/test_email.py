@@ -247,6 +247,20 @@ def test_a_sender_that_is_none_is_refused_at_the_start(address: str, name: str) 
 # ── Templates ──
 
 
+async def test_a_sender_may_have_a_domain_in_other_letters() -> None:
+    async with mail_server() as room:
+        transport = Smtp(SmtpServer(room.host, room.port, "none", timeout=5.0))
+        await Email(From("bell@bücher.example"), Templates(), Given(), transport).send(MESSAGE, TO, NOTES)
+    (mail,) = room.mails
+    assert (mail["From"], mail["Message-ID"]) == ("bell@xn--bcher-kva.example", "<n1-email@xn--bcher-kva.example>")
+    assert room.envelopes[0].mail_from == "bell@xn--bcher-kva.example"
+
+
+def test_a_folder_of_templates_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no such folder of templates"):
+        Templates(tmp_path / "mail")
+
+
 async def test_an_operator_has_templates_of_their_own_by_type(tmp_path: Path) -> None:
     (tmp_path / "mention.html.j2").write_text("<p>{{ newest.title }} for {{ name }}</p>")
     (tmp_path / "email.subject.j2").write_text("[App] {{ newest.title }}\n")

@@ -1,5 +1,6 @@
 """Puts the real parts of a worker together, as the settings say. Nothing is decided here, and nothing sent."""
 
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,6 +16,8 @@ from leaseway_notify.profile import Channel
 from leaseway_notify.rules import DEFAULT, Rules
 from leaseway_notify.settings import Settings
 from leaseway_notify.stores.base import Store
+
+_log = logging.getLogger("leaseway.notify")
 
 
 @asynccontextmanager
@@ -50,6 +53,11 @@ async def _email(store: Store, settings: Settings, policies: Policies, stack: As
     from leaseway_notify.templates import Templates
 
     said, wait = settings.email, settings.worker.longest_wait / 1000
+    if not settings.service.public_url.startswith("https://"):
+        _log.warning(
+            "links of mails lead to %s: mailboxes unsubscribe in one click by https: alone, see service.public_url",
+            settings.service.public_url,
+        )
     transport: Transport
     if said.transport == "smtp":
         transport = Smtp(

@@ -34,6 +34,9 @@ class Templates:
     """The templates of a folder, or where it has none of a name, the package's."""
 
     def __init__(self, folder: Path | None = None) -> None:
+        """Raises `ValueError` where there is no such folder: the package's would be sent instead, and nobody told."""
+        if folder is not None and not folder.is_dir():
+            raise ValueError(f"{folder}: there is no such folder of templates (email.templates)")
         loaders: list[BaseLoader] = [FileSystemLoader(folder)] if folder else []
         loader = ChoiceLoader([*loaders, PackageLoader("leaseway_notify", "mail_templates")])
         self._html = _environment(loader, autoescape=True)

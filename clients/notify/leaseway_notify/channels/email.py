@@ -68,9 +68,9 @@ class From:
     product: str = ""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for what no mail can come from."""
+        """Raises `ValueError` for what no mail can come from. In the address the domain is in ASCII from here on."""
         try:
-            mail_address(self.address)
+            object.__setattr__(self, "address", mail_address(self.address))
             Address(self.name, *self.address.rsplit("@", 1))
         except (NotSent, ValueError, MessageError):
             raise ValueError(f"mails cannot be sent from {self.name!r} <{self.address}>") from None
