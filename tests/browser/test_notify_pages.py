@@ -13,6 +13,7 @@ from aiohttp import web
 from playwright.async_api import Browser, Page, expect
 
 from leaseway_notify.vapid import new_key
+from support.axe import faults_in_all_looks
 from support.browser import Tab, new_tab
 from support.browser_keys import Browser as Keys
 from support.notify_service import PATIENCE, Service, notify_service
@@ -294,6 +295,23 @@ async def test_it_fits_a_phone_and_can_be_read(stage: Stage, tab: Tab, scheme: A
         "[...document.querySelectorAll('button')].filter((one) => one.offsetHeight && one.offsetHeight < 40).length"
     )
     assert small == 0
+
+
+async def test_axe_finds_nothing_on_any_page(stage: Stage, tab: Tab) -> None:
+    """In light, in dark and on a phone."""
+    name, url = await stage.person("ann"), stage.service.url
+    page = await show(tab, stage, name)
+    await stage.put(name, "Read me", body="a body", payload={"url": "/doc/1"})
+    await bell(page).click()
+    for shown_in in (page.locator("main"), page.get_by_role("dialog")):
+        await expect(shown_in.get_by_role("listitem")).to_have_count(1)
+    assert await faults_in_all_looks(page) == []
+    await page.goto(f"{url}/p/{stage.service.link('', name)}")
+    assert await faults_in_all_looks(page) == []
+    await page.goto(f"{url}/u/{stage.service.link('system', name)}")
+    await page.get_by_role("button", name="No more of these").click()
+    await expect(page.get_by_role("status")).to_be_visible()
+    assert await faults_in_all_looks(page) == []
 
 
 def _brightness(colour: str) -> int:
