@@ -8,8 +8,9 @@ from leaseway_notify.stores.base import Begun, DeliveryFilter
 from leaseway_notify.stores.database import Session, Verbs
 from leaseway_notify.stores.rows import sending_of
 
-MOST_ALONG: Final = 500
-"""So many deliveries at most are taken along in one message; the others wait for the next."""
+MOST_ALONG: Final = 200
+"""So many deliveries at most are taken along in one message; the others wait for the next. An attempt notes their ids
+twice at most, and however long they are, that fits into the 32 KiB which the queue keeps of it."""
 
 
 class Deliveries(Verbs):
