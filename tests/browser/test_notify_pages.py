@@ -13,6 +13,7 @@ from aiohttp import web
 from playwright.async_api import Browser, Page, expect
 
 from leaseway_notify.vapid import new_key
+from support.axe import faults_in_all_looks
 from support.browser import Tab, new_tab
 from support.browser_keys import Browser as Keys
 from support.notify_service import PATIENCE, Service, notify_service
@@ -154,6 +155,20 @@ async def test_the_keyboard_stays_where_it_was_when_something_new_comes(stage: S
     await stage.put("lou", "second")
     await expect(page.get_by_role("button", name="Archive: second")).to_be_visible()
     await expect(archive).to_be_focused()
+
+
+async def test_an_address_that_only_a_program_takes_for_one_is_no_link(stage: Stage, tab: Tab) -> None:
+    await stage.person("ina")
+    page = await show(tab, stage, "ina")
+    entries = page.locator("main").get_by_role("listitem")
+    for number, url in enumerate(("https://exa%mple/", "https://1.2.3.4.5/", "https://app.example/"), 1):
+        await stage.put("ina", f"no {number}", payload={"url": url})
+        await expect(entries).to_have_count(number)
+    await bell(page).click()
+    for shown_in in (page.get_by_role("dialog"), page.locator("main")):
+        await expect(shown_in.get_by_role("listitem")).to_have_count(3)
+        await expect(shown_in.get_by_role("link")).to_have_text(["no 3"])
+    await expect(page.locator("#fault")).to_be_empty()
 
 
 async def test_older_ones_are_shown_when_they_are_asked_for(stage: Stage, tab: Tab) -> None:
@@ -349,6 +364,23 @@ async def test_the_settings_fit_a_phone_with_their_words_whole(stage: Stage, tab
         return !one.textContent.includes(" ") && new Set([...words.getClientRects()].map((line) => line.top)).size > 1;
     }).map((one) => one.textContent)"""
     assert await page.evaluate(lines) == []
+
+
+async def test_axe_finds_nothing_on_any_page(stage: Stage, tab: Tab) -> None:
+    """In light, in dark and on a phone."""
+    name, url = await stage.person("ann"), stage.service.url
+    page = await show(tab, stage, name)
+    await stage.put(name, "Read me", body="a body", payload={"url": "/doc/1"})
+    await bell(page).click()
+    for shown_in in (page.locator("main"), page.get_by_role("dialog")):
+        await expect(shown_in.get_by_role("listitem")).to_have_count(1)
+    assert await faults_in_all_looks(page) == []
+    await page.goto(f"{url}/p/{stage.service.link('', name)}")
+    assert await faults_in_all_looks(page) == []
+    await page.goto(f"{url}/u/{stage.service.link('system', name)}")
+    await page.get_by_role("button", name="No more of these").click()
+    await expect(page.get_by_role("status")).to_be_visible()
+    assert await faults_in_all_looks(page) == []
 
 
 def _brightness(colour: str) -> int:

@@ -99,3 +99,17 @@ def test_a_providers_words_are_cut_and_kept_on_one_line() -> None:
     assert len(told("x" * 10_000)) == MESSAGE_LENGTH
     assert str(NotSent(Kind.REFUSED, "no\nway").fault) == "refused: no way"
     assert str(NotSent(Kind.TIMEOUT)) == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("550 <ada@example.org>: no such user", "550 <…@example.org>: no such user"),
+        ("5.1.1 ada.l+x@a.example, bob@b.example unknown", "5.1.1 …@a.example, …@b.example unknown"),
+        (b'no mailbox for "ad\xc3\xa5@example.org"', 'no mailbox for "…@example.org"'),
+        ("meet @ noon", "meet @ noon"),
+        (f"{'x' * (MESSAGE_LENGTH - 4)} ada@example.org", f"{'x' * (MESSAGE_LENGTH - 4)} …@e"),
+    ],
+)
+def test_whose_address_it_was_is_not_kept(said: str | bytes, kept: str) -> None:
+    assert told(said) == kept

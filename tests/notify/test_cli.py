@@ -177,6 +177,13 @@ async def test_a_profile_is_saved(scene: Scene) -> None:
     assert await scene.store.profile("bea") == Profile("bea", "", "Bea", "Europe/Berlin")
 
 
+async def test_a_recipient_is_forgotten(scene: Scene) -> None:
+    assert (await scene.run("forget", "ada")).exit_code == 0
+    assert await scene.store.profile("ada") is None
+    again = await scene.run("forget", "ada")
+    assert (again.exit_code, again.stderr) == (1, "Error: there is no profile of 'ada'\n")
+
+
 async def test_the_queues_configuration_is_one_that_the_server_takes(scene: Scene) -> None:
     (scene.folder / "leaseway.toml").write_text((await scene.run("queue")).stdout)
     assert list(load_config(scene.folder / "leaseway.toml").queues) == [QUEUE]

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from email.message import EmailMessage
-from email.utils import formatdate
+from email.utils import formatdate, parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from leaseway_notify.message import Message, Notes
 from leaseway_notify.outbound import Outbound
 from leaseway_notify.profile import Profile
 from leaseway_notify.templates import Templates
+from leaseway_notify.unsubscribe import Unsubscribe
 from support.mail_server import Mailroom, mail_server, scripted_server
 from support.notify_stores import planned
 from support.web_service import always, web_service
@@ -116,18 +118,34 @@ async def test_one_click_unsubscribes() -> None:
         assert "https://app.example/p/abc" in part(mail, kind)
 
 
-async def test_long_links_and_ids_stand_in_their_headers_as_they_are() -> None:
-    """Encoded words (RFC 2047 §5) are for texts alone: no mailbox finds an address in one."""
-    link = f"https://app.example/u/{'x' * 200}"
+async def test_a_long_id_stands_in_its_header_as_it_is() -> None:
     sender = replace(FROM, address=f"bell@{'long.' * 20}example")
     async with mail_server() as room:
         server = SmtpServer(room.host, room.port, "none", timeout=5.0)
-        await Email(sender, Templates(), Given(unsubscribe=link), Smtp(server)).send(MESSAGE, TO, NOTES)
+        await Email(sender, Templates(), Given(), Smtp(server)).send(MESSAGE, TO, NOTES)
     content = room.envelopes[-1].content
     assert isinstance(content, bytes)
-    lines = content.replace(b"\r\n ", b" ").split(b"\r\n")
-    assert f"List-Unsubscribe: <{link}>".encode() in lines
-    assert f"Message-ID: <n1-email@{sender.domain}>".encode() in lines
+    assert f"Message-ID: <n1-email@{sender.domain}>".encode() in content.replace(b"\r\n ", b" ").split(b"\r\n")
+
+
+@pytest.mark.parametrize("who", ["ada", "a" * 200, "\N{GRINNING FACE}" * 200])
+async def test_the_link_of_one_click_stands_in_the_mail_as_it_is(who: str) -> None:
+    url = f"https://app.example/u/{Unsubscribe(who, 'mention', 'email', 2**43).token(b'secret')}"
+    async with mail_server() as room:
+        await smtp_send(room, unsubscribe=url)
+    content = room.envelopes[0].content
+    assert isinstance(content, bytes)
+    head, _, _ = content.partition(b"\r\n\r\n")
+    lines = head.replace(b"\r\n ", b"").split(b"\r\n")
+    assert f"List-Unsubscribe: <{url}>".encode() in lines
+    assert all(len(line) <= 998 for line in head.split(b"\r\n"))
+
+
+async def test_a_mail_says_when_it_was_written() -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    async with mail_server() as room:
+        mail = await smtp_send(room)
+    assert before <= parsedate_to_datetime(mail["Date"]) <= datetime.now(UTC)
 
 
 async def test_tracking_is_what_its_links_say() -> None:
@@ -233,6 +251,11 @@ def test_what_is_an_address_stays_as_it_is(address: str) -> None:
     assert mail_address(address) == address
 
 
+def test_a_domain_in_other_letters_is_the_one_that_was_meant() -> None:
+    assert mail_address("ada@faß.example") == "ada@xn--fa-hia.example"  # And not fass.example.
+    assert mail_address("ada@BÜCHER.example") == "ada@xn--bcher-kva.example"
+
+
 @pytest.mark.parametrize(
     ("address", "name"), [("bell", ""), ("", ""), ("bell@app.example", "a\r\nBcc: eve@example.net")]
 )
@@ -242,6 +265,20 @@ def test_a_sender_that_is_none_is_refused_at_the_start(address: str, name: str) 
 
 
 # ── Templates ──
+
+
+async def test_a_sender_may_have_a_domain_in_other_letters() -> None:
+    async with mail_server() as room:
+        transport = Smtp(SmtpServer(room.host, room.port, "none", timeout=5.0))
+        await Email(From("bell@bücher.example"), Templates(), Given(), transport).send(MESSAGE, TO, NOTES)
+    (mail,) = room.mails
+    assert (mail["From"], mail["Message-ID"]) == ("bell@xn--bcher-kva.example", "<n1-email@xn--bcher-kva.example>")
+    assert room.envelopes[0].mail_from == "bell@xn--bcher-kva.example"
+
+
+def test_a_folder_of_templates_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no folder"):
+        Templates(tmp_path / "mail")
 
 
 async def test_an_operator_has_templates_of_their_own_by_type(tmp_path: Path) -> None:
@@ -437,6 +474,8 @@ async def test_whatever_a_provider_says_with_a_success_the_mail_is_sent(said: st
         (500, "oops", Kind.UNAVAILABLE),
         (503, "x" * 100_000, Kind.UNAVAILABLE),
         (409, "under way", Kind.CONFLICT),
+        (409, '{"name": "concurrent_idempotent_requests"}', Kind.CONFLICT),
+        (409, '{"name": "invalid_idempotent_request"}', Kind.REFUSED),
         (401, "bad key", Kind.BAD_CONFIGURATION),
         (422, "bad mail", Kind.REFUSED),
     ],

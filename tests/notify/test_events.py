@@ -146,8 +146,7 @@ def test_preferences_come_back_from_their_json() -> None:
     [
         (7, "expected an object"),
         ({"mute": []}, "mute: unknown; known here: collaborating, disabled, mutes, quietHours"),
-        ({"mutes": {}}, "mutes: expected a list of at most 1000"),
-        ({"mutes": [{}] * 1_001}, "mutes: expected a list of at most 1000"),
+        ({"mutes": {}}, "mutes: expected a list"),
         ({"mutes": [7]}, "mutes: expected an object"),
         ({"mutes": [{"type": []}]},
          "mutes.type: expected a name such as mention: a-z, then a-z, 0-9, _, . and -, at most 63"),

@@ -227,6 +227,15 @@ async def test_the_link_of_a_mail_unsubscribes_whenever_it_is_followed(scene: Sc
     assert other == token
 
 
+async def test_a_mail_that_nobody_can_refuse_has_no_link_to_unsubscribe_by(scene: Scene) -> None:
+    assert await scene.attempt(await scene.plan(type="security")) == SENT
+    (mail,) = scene.mails
+    assert "List-Unsubscribe" not in mail
+    assert "List-Unsubscribe-Post" not in mail
+    assert "No more mails" not in str(mail)
+    assert "All settings" in str(mail)
+
+
 @pytest.mark.parametrize(
     "spoil", [lambda token: token[1:], lambda token: f"{token[:-1]}x", lambda _: "", lambda _: "ü.ü"]
 )
@@ -381,6 +390,29 @@ async def test_of_very_many_the_newest_are_shown(tmp_path: Path) -> None:
         assert {await scene.told(member) for member in members} == {("sent", "")}
 
 
+async def test_a_digest_is_one_mail_whatever_it_is_about(tmp_path: Path) -> None:
+    async with execution_scene(tmp_path, storm={"most": 2}) as scene:
+        news = [await scene.plan(type="digest", title=f"Title {n}", context=f"doc-{n % 3}") for n in range(6)]
+        other = await scene.plan(type="system", title="Of another type", context="doc-0")
+        scene.now += 8 * HOUR
+        assert [await scene.attempt(one) for one in news] == [SENT] * 6
+        assert await scene.attempt(other) == SENT
+        assert [mail["Subject"] for mail in scene.mails] == ["6 new: Title 5", "Of another type"]
+
+
+async def test_what_a_digest_cannot_hold_comes_in_the_next(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "MOST_ALONG", 2)
+    news = []
+    for number in range(5):
+        news.append(await scene.plan(type="digest", title=f"Title {number}", context=f"doc-{number % 2}"))
+        scene.now += 1_000
+    scene.now += 8 * HOUR
+    assert await scene.attempt(news[4]) == SENT
+    assert titles(scene) == ["Title 0", "Title 1", "Title 4"]
+    assert await scene.attempt(news[2]) == SENT
+    assert titles(scene) == ["Title 2", "Title 3"]
+
+
 # ── Storms ──
 
 
@@ -423,6 +455,21 @@ async def test_a_digest_of_a_storm_waits_for_quiet_hours_and_stays_one(tmp_path:
         assert await scene.attempt(storm[1]) == Wait(4 * 3600.0)
         scene.now += 4 * HOUR
         assert await scene.attempt(storm[2]) == SENT
+        assert titles(scene) == ["Title 1", "Title 2"]
+
+
+async def test_a_digest_of_a_storm_is_one_in_each_attempt(tmp_path: Path) -> None:
+    async with execution_scene(tmp_path, storm={"most": 1, "within": "10m", "digest_after": "1h"}) as scene:
+        storm = [await scene.plan(type="system", title=f"Title {n}", context=f"doc-{n}") for n in range(3)]
+        for one in storm:
+            await scene.attempt(one)
+        scene.now += HOUR
+        scene.room.answer = lambda: "451 later"
+        assert isinstance(await scene.attempt(storm[1]), Again)
+        scene.room.answer = lambda: "250 OK"
+        scene.now += 10 * MINUTE
+        assert await scene.attempt(await scene.plan(type="system", title="The last place")) == SENT
+        assert await scene.attempt(storm[1]) == SENT
         assert titles(scene) == ["Title 1", "Title 2"]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaseway_notify.event import Event
-from leaseway_notify.keys import batch_key, canonical, dedupe_key, fnv1a, group_key, key_of
+from leaseway_notify.keys import batch_key, canonical, dedupe_key, digest_key, fnv1a, group_key, key_of, storm_key
 
 EVENT = Event(
     type="mention",
@@ -37,6 +37,8 @@ def test_golden_values() -> None:
         "b7437826611dcf0b",
         "d6d949733bd4681f",
     ]
+    assert digest_key("ada", "digest", "email") == "e86f045474c300d9"
+    assert storm_key("ada", "email") == "e62d8ee8c0828860"
     assert key_of() == "09612b07b5ecb5a5"
     assert group_key(Event(type="mention", recipient="ada", title="t")) == ""
 

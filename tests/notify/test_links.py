@@ -34,6 +34,17 @@ async def test_each_attempt_makes_the_same_links(store: SqlStore, tracking: bool
     assert first.preferences.startswith("https://app.example/n/p/")
 
 
+async def test_the_link_to_preferences_ends_as_other_tokens_do(store: SqlStore) -> None:
+    secret = await store.secret()
+    links = await Links(store, secret, LinkOptions("https://app.example")).of(MESSAGE)
+    for link, kind, days in ((links.preferences, "", 30), (links.unsubscribe, "mention", 365)):
+        token = link.rpartition("/")[2]
+        said = Unsubscribe.read(token, secret, NOW + (days - 1) * DAY)
+        assert said is not None
+        assert (said.recipient, said.type) == ("ada", kind)
+        assert Unsubscribe.read(token, secret, NOW + (days + 1) * DAY) is None
+
+
 async def test_a_link_of_the_first_attempt_ends_when_it_would_have(store: SqlStore) -> None:
     times = iter((NOW / 1000, NOW / 1000 + 3_600))
     links = Links(store, await store.secret(), LinkOptions("https://app.example", True), clock=times.__next__)

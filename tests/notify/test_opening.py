@@ -217,9 +217,9 @@ async def test_the_house_is_swept_in_portions(store: SqlStore) -> None:
         await store.cancel(kept.deliveries[0].id, NOW)
         assert await store.give_up(kept.deliveries[1].id, "gone", NOW + 1, NOW)
     keeper = Housekeeper(store, KeepSettings(portion=3), clock=lambda: NOW + 90 * DAY)
-    assert await keeper.sweep() == {"tokens": 7, "keys": 2, "places": 0, "dead": 0, "settled": 0, "inbox": 0}
+    assert await keeper.sweep() == {"tokens": 7, "keys": 2, "places": 0, "dead": 0, "settled": 0, "inbox": 0, "work": 0}
     later = Housekeeper(store, KeepSettings(portion=1), clock=lambda: NOW + 90 * DAY + 1)
-    assert await later.sweep() == {"tokens": 0, "keys": 0, "places": 0, "dead": 2, "settled": 2, "inbox": 0}
+    assert await later.sweep() == {"tokens": 0, "keys": 0, "places": 0, "dead": 2, "settled": 2, "inbox": 0, "work": 0}
     assert len(await store.unposted(10)) == 2
     rounds = Rounds(1)
     with pytest.raises(Enough):

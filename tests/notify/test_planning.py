@@ -15,7 +15,7 @@ from leaseway_notify.delivery import Delivery
 from leaseway_notify.errors import Refused, UnknownType
 from leaseway_notify.event import Event, Priority
 from leaseway_notify.plan import Plan, plan
-from leaseway_notify.policy import BUILT_IN, MINUTE, Action, Policies, SendNow, Situation, Skip, TypePolicy
+from leaseway_notify.policy import BUILT_IN, MINUTE, Action, Policies, Schedule, SendNow, Situation, Skip, TypePolicy
 from leaseway_notify.profile import CHANNELS, Channel, Mute, Preferences, Profile, QuietHours
 from leaseway_notify.quiet import quiet_until
 from leaseway_notify.zones import zone_of
@@ -171,10 +171,26 @@ def test_a_policy_of_ones_own_decides() -> None:
         plan(event(type="invoice"), profile(), NOON)
 
 
+@pytest.mark.parametrize("at", [-1, 10**14 + 1, 1.5, True])
+def test_a_policy_that_says_no_time_is_refused(at: Any) -> None:
+    @dataclass(frozen=True)
+    class Odd:
+        priority: Priority = "normal"
+
+        def decide(self, _: Situation) -> Action:
+            return Schedule(at, "digest")
+
+    with pytest.raises(Refused, match=r"^the policy of odd: expected a time in ms since the epoch"):
+        plan(event(type="odd"), profile(), NOON, Policies({"odd": Odd()}))
+
+
 def test_a_digest_leaves_out_what_is_sent_at_once() -> None:
     policies = Policies({"news": TypePolicy(digest=time(8), at_once=frozenset({"in_app"}))})
     made = plan(event(type="news"), profile(zone="Europe/Berlin"), NOON, policies)
     assert [shown(one) for one in made.deliveries] == ["pending", "scheduled digest +1200", "scheduled digest +1200"]
+    other = plan(event(type="news", context="doc-2"), profile(zone="Europe/Berlin"), NOON, policies)
+    assert [one.batch_key for one in other.deliveries] == [one.batch_key for one in made.deliveries]
+    assert len({one.batch_key for one in made.deliveries}) == 3
 
 
 def test_an_events_own_priority_comes_first() -> None:
@@ -244,7 +260,7 @@ def test_every_channel_gets_a_delivery_that_says_why_and_disturbs_nobody(said: E
         assert one.reason in REASONS[one.status]
         assert one.due_at >= now
         assert (one.due_at > now) <= (one.status == "scheduled")
-        assert bool(one.batch_key) == (one.reason == "batch")
+        assert bool(one.batch_key) == (one.reason in ("batch", "digest"))
         hours = who.preferences.quiet_hours
         if hours and one.status != "skipped" and one.channel != "in_app" and said.type != "security":
             all_day = hours.start == hours.end

@@ -22,6 +22,7 @@ from leaseway_notify.outbound import Answer, Outbound, is_open
 from leaseway_notify.profile import Profile, PushSubscription
 from leaseway_notify.vapid import RENEWED, VALID, BadKey, VapidKey, new_key
 from support.browser_keys import Browser, claims
+from support.mail_server import scripted_server
 from support.notify_stores import planned
 from support.web_service import Answering, always, web_service
 
@@ -337,6 +338,11 @@ class Lying(AbstractResolver):
         ("ff0e::1", False),
         ("::ffff:10.0.0.1", False),
         ("64:ff9b::a00:1", False),
+        ("64:ff9b:1::a00:1", False),
+        ("::10.0.0.1", False),
+        ("::ffff:0:10.0.0.1", False),
+        ("fec0::2", False),
+        ("4000::1", False),
         ("2002:a00:1::", False),
         ("nonsense", False),
         ("8.8.8.8", True),
@@ -407,6 +413,16 @@ async def test_no_redirect_is_followed(key: VapidKey) -> None:
     async with elsewhere as other, web_service(always(307, headers={"Location": other.url})) as service:
         await sending(key, body)
     assert not other.asked
+
+
+async def test_what_garbage_a_service_says_tells_nobody_the_endpoint(key: VapidKey) -> None:
+    async def body(sender: Sender) -> None:
+        fault = await refused(sender, Browser().subscription(f"http://127.0.0.1:{port}/a-secret-of-the-browser"))
+        assert (fault.kind, fault.transient) == (Kind.GARBAGE, True)
+        assert "secret" not in str(fault)
+
+    async with scripted_server(b"", {b"POST": b"this is no HTTP\r\n\r\n"}) as port:
+        await sending(key, body)
 
 
 # ── The key ──

@@ -86,6 +86,7 @@ async def test_a_bad_event_is_refused_with_what_and_where(
         ("POST", "/notify"),
         ("GET", "/profiles/ada"),
         ("PUT", "/profiles/ada"),
+        ("DELETE", "/profiles/ada"),
         ("PUT", "/profiles/ada/work"),
         ("POST", "/announce"),
         ("GET", "/deliveries"),
@@ -149,8 +150,9 @@ async def test_what_recipients_ask_needs_a_token_that_holds(service: Service, me
 
 @pytest.mark.parametrize(
     "said",
-    [{}, {"ids": []}, {"ids": "x"}, {"ids": [1]}, {"ids": ["x"], "all": True}, {"all": False}, {"ids": ["x"] * 1_001}],
-)
+    [{}, {"ids": []}, {"ids": "x"}, {"ids": [1]}, {"ids": ["x"], "all": True}, {"all": False}, {"ids": ["x"] * 1_001},
+     {"ids": ["a\0"]}],
+)  # fmt: skip
 async def test_bad_marks_are_refused(service: Service, said: Any) -> None:
     answer = await service.http.post("/inbox/read", json=said, headers=service.headers())
     problem(answer, 422, "schema", "ids")
@@ -192,7 +194,7 @@ async def test_a_bad_subscription_is_refused(service: Service, change: dict[str,
 async def test_links_that_are_none_of_ours_lead_nowhere(service: Service, kind: str) -> None:
     over = Unsubscribe("ada", "system", "email", service.clock() - 1).token(service.served.site.secret)
     other = Unsubscribe("ada", "system", "email", service.clock() + DAY).token(b"another secret")
-    nobody = service.link("system", "nobody at all")
+    nobody = service.link("system" if kind == "u" else "", "nobody at all")
     for token in (over, other, nobody, "x", "ü", "a.b", service.link("system")[:-1]):
         for method in ("GET", "POST"):
             if (kind, method, token) != ("u", "GET", nobody):
@@ -208,6 +210,7 @@ async def test_a_link_to_preferences_unsubscribes_from_nothing(service: Service,
     assert url.startswith(f"{service.url}/p/")
     assert (await service.http.get(url)).status_code == 200
     assert (await service.http.post(url.replace("/p/", "/u/"))).status_code == 404
+    assert (await service.http.get(f"/p/{service.link('system', bea)}")).status_code == 404  # And the other way round.
     service.clock.ahead = 16 * 60_000
     try:
         assert (await service.http.get(url)).status_code == 404
@@ -228,7 +231,7 @@ async def test_pages_come_with_a_policy_of_their_own(service: Service) -> None:
         file = await service.http.get(f"/{name}")
         assert file.status_code == 200
         assert (await service.http.get(f"/{name}", headers={"If-None-Match": file.headers["etag"]})).status_code == 304
-    mail = await service.http.get(f"/p/{service.link('system')}")
+    mail = await service.http.get(f"/p/{service.link('')}")
     assert "script-src" not in mail.headers["content-security-policy"]
     assert "default-src 'none'" in mail.headers["content-security-policy"]
 

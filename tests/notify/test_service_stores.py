@@ -73,6 +73,15 @@ async def test_a_profile_is_saved_and_preferences_stay(service: Service, bea: st
     assert (await service.programs.get(f"/profiles/{bea}")).json()["zone"] == "Europe/Berlin"
 
 
+async def test_a_recipient_is_forgotten(service: Service, bea: str) -> None:
+    await service.notify(recipient=bea)
+    assert (await service.programs.delete(f"/profiles/{bea}")).status_code == 204
+    problem(await service.programs.delete(f"/profiles/{bea}"), 404, "not-found")
+    assert (await service.programs.get("/deliveries", params={"recipient": bea})).json() == {"deliveries": []}
+    said = {"type": "system", "recipient": bea, "title": "x"}
+    problem(await service.programs.post("/notify", json=said), 422, "unknown-recipient", "recipient")
+
+
 async def test_that_somebody_is_at_work_is_kept(service: Service, bea: str) -> None:
     until = service.clock() + 60_000
     answer = await service.programs.put(f"/profiles/{bea}/work", json={"context": "doc-1", "until": until})
@@ -230,6 +239,28 @@ async def test_unsubscribing_takes_one_click_and_works_at_once(service: Service,
     assert profile.preferences.mutes == ()
 
 
+async def test_what_nobody_can_refuse_promises_nothing(service: Service, bea: str) -> None:
+    for link in (f"/u/{service.link('security', bea)}", f"/u/{service.link('security', bea)}/undo"):
+        answer = await service.http.post(link)
+        assert (answer.status_code, "These are always sent" in answer.text) == (409, True)
+    asked = await service.http.get(f"/u/{service.link('security', bea)}")
+    assert "<form" not in asked.text
+    profile = await service.store.profile(bea)
+    assert profile is not None
+    assert profile.preferences.mutes == ()
+    assert (await service.notify(recipient=bea, type="security"))["deliveries"][2]["status"] == "pending"
+
+
+async def test_who_has_muted_very_much_can_still_unsubscribe(service: Service, bea: str) -> None:
+    much = {"mutes": [{"context": f"doc-{number}"} for number in range(1_000)]}
+    answer = await service.http.put("/preferences", json=much, headers=service.headers(bea))
+    assert answer.status_code == 200
+    assert (await service.http.post(f"/u/{service.link('system', bea)}")).status_code == 200
+    assert (await service.notify(recipient=bea))["deliveries"][2]["reason"] == "muted"
+    much["mutes"].append({"context": "one more"})
+    problem(await service.http.put("/preferences", json=much, headers=service.headers(bea)), 422, "schema", "mutes")
+
+
 async def test_unsubscribing_counts_for_what_is_under_way(service: Service, bea: str) -> None:
     said = await service.notify(recipient=bea)
     email = said["deliveries"][2]["id"]
@@ -249,7 +280,7 @@ async def test_unsubscribing_counts_for_what_is_under_way(service: Service, bea:
 async def test_the_page_of_preferences_keeps_what_its_form_says(service: Service, bea: str) -> None:
     other = Mute(context="doc <1>")
     await service.store.change_preferences(bea, lambda _: Preferences(mutes=(other, Mute(context="doc 2"))))
-    page = f"/p/{service.link('system', bea)}"
+    page = f"/p/{service.link('', bea)}"
     shown = await service.http.get(page)
     assert "doc &lt;1&gt;" in shown.text
     form = {

@@ -334,6 +334,32 @@ async def test_the_first_that_is_begun_takes_its_batch_along(store: SqlStore) ->
     assert await store.begin(ids[0], 1, LATER) is None
 
 
+async def of_eve(store: SqlStore, like: Plan, now: int) -> Plan:
+    """A notification of Eve's whose context is so made that its keys are those of Ada's: they are short hashes."""
+    mine = planned(now, recipient="eve", type=like.notification.type, title="Eve's own")
+    theirs = {one.channel: one.batch_key for one in like.deliveries}
+    forged = Plan(
+        replace(mine.notification, group_key=like.notification.group_key),
+        tuple(replace(one, batch_key=theirs[one.channel]) for one in mine.deliveries),
+    )
+    (kept,) = await store.write([forged], now=now, held_until=now + DAY)
+    return kept
+
+
+async def test_nobody_elses_goes_along_or_is_superseded_whatever_the_keys_are(store: SqlStore) -> None:
+    await store.save_profile(profile("eve"))
+    adas = await written(store, type="chat")
+    eves = channel(await of_eve(store, adas, LATER), "email")
+    found = await store.begin(eves.id, 1, LATER)
+    assert found is not None
+    assert found.along == ()
+    assert await store.change(eves.id, 1, Change("sent"), LATER)
+    own = await store.begin(channel(adas, "email").id, 1, LATER)
+    assert own is not None
+    assert not own.led
+    assert not await store.newer_sent(own.sending)
+
+
 async def batch_of_another(store: SqlStore) -> None:
     await store.save_profile(profile("grace", subscriptions=()))
     await written(store, type="chat", recipient="grace")
@@ -510,7 +536,12 @@ async def test_what_is_kept_long_enough_goes_in_portions(store: SqlStore) -> Non
     assert await store.drop("keys", NOW + DAY + 1, 2) == 1
 
 
-async def test_tokens_and_places_go_when_their_time_is_over(store: SqlStore) -> None:
+async def test_tokens_places_and_work_go_when_their_time_is_over(store: SqlStore) -> None:
+    await store.set_working_on("ada", "doc-1", NOW)
+    assert [await store.drop("work", before, 9) for before in (NOW, NOW + 1)] == [0, 1]
+    found = await store.profile("ada")
+    assert found is not None
+    assert found.working_on == {}
     await store.add_tokens([Token("t1", "open", "d1", "ada", "chat", "email", NOW)])
     assert [await store.drop("tokens", before, 9) for before in (NOW, NOW + 1)] == [0, 1]
     hour = NOW // 3_600_000

@@ -199,6 +199,19 @@ async def test_a_permanent_fault_fails_here_and_in_the_queue(scene: Scene) -> No
     assert (view.status, view.error["code"]) == ("failed", "bad_address")
 
 
+async def test_very_many_with_long_ids_are_a_few_mails(served: Served, numbers: Iterator[int], tmp_path: Path) -> None:
+    """What an attempt notes of a message fits into what the queue keeps of it."""
+    types = {"mention": {"channels": ["email"], "batch": {"email": "1ms"}}}
+    async with scene_on(f"deliveries-{next(numbers)}", served, tmp_path, types=types) as scene:
+        events = [
+            Event(id=f"{number:064}", type="mention", recipient="ada", title=f"no {number}") for number in range(501)
+        ]
+        await Notifier(scene.store, scene.queue, scene.settings).notify_many(events)
+        await scene.drain()
+        assert await scene.store.counts() == {}
+        assert sorted(mail["Subject"].partition(" new")[0] for mail in scene.room.mails) == ["201", "201", "99"]
+
+
 async def test_what_quiet_hours_hold_back_is_handed_back_at_no_charge(scene: Scene) -> None:
     plan = await scene.notify()
     quiet = Preferences(quiet_hours=QuietHours(time(0), time(0)))

@@ -5,8 +5,8 @@ A place is taken before something is sent, and never counted after: two workers 
 
 from typing import Final
 
-from leaseway_notify.delivery import Reason, Sending
-from leaseway_notify.keys import key_of
+from leaseway_notify.delivery import Delivery, Reason, Sending
+from leaseway_notify.keys import canonical, storm_key
 from leaseway_notify.policy import HEARD, Policies
 from leaseway_notify.settings import HOUR, StormSettings
 from leaseway_notify.stores.base import CapStore
@@ -31,22 +31,27 @@ class Caps:
         `StoreAway`.
         """
         own, kind = sending.delivery, sending.notification.type
-        if own.reason == "storm":
+        if of_storm(own):
             return None
         most = self._policies.hourly(kind, own.channel)
-        hourly = key_of("hourly", own.recipient, kind, own.channel)
+        hourly = canonical(["hourly", own.recipient, kind, own.channel])
         if most is not None and not await self._take(hourly, most, own.id, now):
             return "hourly_cap"
         if own.priority == "immediate" or own.channel not in HEARD:
             return None
-        storm = key_of("storm", own.recipient, own.channel)
+        storm = ["storm", own.recipient, own.channel]
         window = now // self._storm.within
         until = (window + 1) * self._storm.within  # Kept by the hour of its end, which is one wherever it began.
-        if await self._take(key_of(storm, window), self._storm.most, own.id, until):
+        if await self._take(canonical([*storm, window]), self._storm.most, own.id, until):
             return None
-        if await self._take(key_of(storm, "digest"), DIGEST, own.id, now):
-            return PutOff(now + self._storm.digest_after, "storm", storm)
+        if await self._take(canonical([*storm, "digest"]), DIGEST, own.id, now):
+            return PutOff(now + self._storm.digest_after, "storm", storm_key(own.recipient, own.channel))
         return "storm"
 
     async def _take(self, key: str, most: int, delivery_id: str, at: int) -> bool:
         return await self._store.take_place(key, at // HOUR, most, delivery_id)
+
+
+def of_storm(delivery: Delivery) -> bool:
+    """Whether it goes out in the digest of a storm, at whichever attempt."""
+    return delivery.batch_key == storm_key(delivery.recipient, delivery.channel)

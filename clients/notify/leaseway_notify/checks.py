@@ -12,6 +12,8 @@ from leaseway_notify.errors import Refused
 
 MOST_PAYLOAD: Final = 65_536
 """Bytes of a payload as JSON."""
+LATEST: Final = 10**14
+"""In the year 5138: who says more says another unit."""
 _TYPE: Final = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -51,8 +53,8 @@ def check_id(path: str, text: object) -> None:
 
 
 def check_time(path: str, at: object) -> None:
-    """A time in ms since the epoch."""
-    if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at < 2**53:
+    """A time in ms since the epoch, which the queue can keep too."""
+    if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at <= LATEST:
         raise Refused(path, "expected a time in ms since the epoch")
 
 

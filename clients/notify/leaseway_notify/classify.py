@@ -14,6 +14,7 @@ from typing import Final
 MESSAGE_LENGTH: Final = 300
 """Characters of a provider's own words that are kept."""
 _SECONDS: Final = re.compile(r"[0-9]{1,12}")
+_ADDRESSEE: Final = re.compile(r"[^\s<>()\[\]\"',;:]+@(?=\w)")
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 
@@ -130,6 +131,8 @@ def retry_after(header: str | None, now: float, cap: float) -> float | None:
 
 
 def told(message: object) -> str:
-    """A provider's words, on one line, and not too many of them."""
+    """A provider's words, on one line, not too many of them, and without the names in mail addresses: they go into the
+    log and the queue, and are kept for months."""
     text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
-    return _UNPRINTABLE.sub(" ", text[: 2 * MESSAGE_LENGTH]).strip()[:MESSAGE_LENGTH]
+    line = _UNPRINTABLE.sub(" ", text[: 2 * MESSAGE_LENGTH]).strip()
+    return _ADDRESSEE.sub("…@", line)[:MESSAGE_LENGTH]

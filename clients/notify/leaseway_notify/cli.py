@@ -155,6 +155,26 @@ def profile(recipient: str, address: str | None, name: str | None, zone: str | N
         asyncio.run(save_contact(settings, recipient, address, name, zone))
 
 
+@main.command()
+@click.argument("recipient")
+@_config_option
+def forget(recipient: str, file: Path | None) -> None:
+    """Drop everything that is kept of a recipient, and send them nothing more.
+
+    \b
+    Example:
+      leaseway-notify forget ada
+
+    Exit status: 1 where there is no such recipient.
+    """
+    with _faults_told():
+        settings = _settings(file)
+        from leaseway_notify.commands import forget_recipient
+
+        if not asyncio.run(forget_recipient(settings, recipient)):
+            _fail(f"there is no profile of {recipient!r}", ENDED_BADLY)
+
+
 @main.group()
 def vapid() -> None:
     """The key that pushes are signed with."""

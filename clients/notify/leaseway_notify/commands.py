@@ -51,6 +51,12 @@ async def save_contact(
         )
 
 
+async def forget_recipient(settings: Settings, recipient: str) -> bool:
+    """Whether there was somebody to forget."""
+    async with await open_store(settings.store) as store:
+        return await store.forget(recipient)
+
+
 async def send_event(settings: Settings, said: object) -> tuple[Plan, bool]:
     """What became of an event, and whether its deliveries are in the queue."""
     event = Event.of(said)

@@ -1,5 +1,6 @@
 """Puts the real parts of a worker together, as the settings say. Nothing is decided here, and nothing sent."""
 
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,6 +16,8 @@ from leaseway_notify.profile import Channel
 from leaseway_notify.rules import DEFAULT, Rules
 from leaseway_notify.settings import Settings
 from leaseway_notify.stores.base import Store
+
+_log = logging.getLogger("leaseway.notify")
 
 
 @asynccontextmanager
@@ -36,13 +39,13 @@ async def execution(
     async with AsyncExitStack() as stack:
         channels: dict[Channel, ChannelExecutor] = {"in_app": InApp(store, announce)}
         if settings.email.transport != "off":
-            channels["email"] = await _email(store, settings, stack)
+            channels["email"] = await _email(store, settings, policies, stack)
         if settings.push.keys is not None:
             channels["push"] = await _push(store, settings, stack)
         yield Execution(store, gate, channels, rules, clock)
 
 
-async def _email(store: Store, settings: Settings, stack: AsyncExitStack) -> ChannelExecutor:
+async def _email(store: Store, settings: Settings, policies: Policies, stack: AsyncExitStack) -> ChannelExecutor:
     from leaseway_notify.channels.email import Email, From, Transport
     from leaseway_notify.channels.mail_provider import MailProvider, Provider
     from leaseway_notify.channels.smtp import Smtp, SmtpServer
@@ -50,6 +53,11 @@ async def _email(store: Store, settings: Settings, stack: AsyncExitStack) -> Cha
     from leaseway_notify.templates import Templates
 
     said, wait = settings.email, settings.worker.longest_wait / 1000
+    if not settings.service.public_url.startswith("https://"):
+        _log.warning(
+            "links of mails lead to %s: mailboxes unsubscribe in one click by https: alone, see service.public_url",
+            settings.service.public_url,
+        )
     transport: Transport
     if said.transport == "smtp":
         transport = Smtp(
@@ -58,7 +66,7 @@ async def _email(store: Store, settings: Settings, stack: AsyncExitStack) -> Cha
     else:
         outbound = await stack.enter_async_context(Outbound(anywhere=True))
         transport = MailProvider(Provider(said.provider, said.provider_key or "", said.timeout / 1000, wait), outbound)
-    options = LinkOptions(settings.service.public_url, said.tracking, settings.keep.tokens)
+    options = LinkOptions(settings.service.public_url, said.tracking, policies, settings.keep.tokens)
     links = Links(store, await store.secret(), options)
     return Email(From(said.sender, said.name, said.product), Templates(said.templates), links, transport)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from leaseway_notify.caps import of_storm
 from leaseway_notify.classify import Fault, Kind, NotSent
 from leaseway_notify.delivery import Change, Reason, Sending, Status
 from leaseway_notify.errors import StoreAway, UnknownType
@@ -213,7 +214,7 @@ class Execution:
 
 def message_of(own: Sending, going: Go, most: int) -> Message:
     """The message of a delivery, with all that it takes along: of very many the newest are shown; an inbox has all."""
-    storm = own.delivery.reason == "storm"
+    storm = of_storm(own.delivery)
     newest = going.members[-1].notification
     shown = len(going.members) if own.delivery.channel == "in_app" else most
     return Message(

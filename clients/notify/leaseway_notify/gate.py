@@ -7,9 +7,10 @@ the answer is `execute.py`'s.
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from leaseway_notify.caps import Caps
+from leaseway_notify.caps import Caps, of_storm
 from leaseway_notify.delivery import Reason, Sending
 from leaseway_notify.event import Event
+from leaseway_notify.keys import digest_key
 from leaseway_notify.policy import Action, Policies, SendNow, Situation, Skip
 from leaseway_notify.profile import Channel, Profile
 from leaseway_notify.stores.base import Begun, DeliveryStore, InboxStore, ProfileStore
@@ -42,11 +43,11 @@ class Gate:
         """What is to become of a delivery that an attempt has begun, with those of its batch; `now` in ms.
 
         `frozen` are the ids of a batch that an attempt before may have sent: it stays as it is, as far as its
-        notifications are still wanted. The digest of a storm holds whatever is still wanted. Raises `UnknownType`,
-        and `StoreAway`.
+        notifications are still wanted. A digest, also that of a storm, holds whatever is still wanted.
+        Raises `UnknownType`, and `StoreAway`.
         """
         own = begun.sending.delivery
-        storm = own.reason == "storm"
+        storm = of_storm(own)
         if own.due_at > now + EARLY_MS:
             return PutOff(own.due_at, own.reason)
         profile = await self._store.profile(own.recipient)
@@ -61,7 +62,7 @@ class Gate:
         urgent = any(isinstance(actions[one.delivery.id], SendNow) for one in members)
         if members and not urgent and (quiet := situation(members[0], profile, now).after_quiet_hours(now)) > now:
             return PutOff(quiet, "storm" if storm else "quiet_hours")
-        outdated = {} if storm else await self._outdated(members, frozen)
+        outdated = {} if storm or _of_digest(begun.sending) else await self._outdated(members, frozen)
         return await self._going(begun.sending, profile, members, dropped | outdated, now)
 
     async def _going(
@@ -104,6 +105,11 @@ class Gate:
 def left_out(own: str, sent: frozenset[str]) -> dict[str, Reason]:
     """A delivery that leads a message which does not hold it: it was read in the application before the others."""
     return {own: "already_read"} if sent and own not in sent else {}
+
+
+def _of_digest(sending: Sending) -> bool:
+    own = sending.delivery
+    return own.batch_key == digest_key(own.recipient, sending.notification.type, own.channel)
 
 
 def _unwanted(actions: Mapping[str, Action]) -> dict[str, Reason]:

@@ -30,6 +30,7 @@ class Housekeeper:
             "tokens": now,
             "keys": now,
             "places": now,
+            "work": now,
             "dead": now - keep.dead,
             "settled": now - keep.settled,
             "inbox": now - keep.inbox,

@@ -27,9 +27,19 @@ def batch_key(event: Event, channel: Channel) -> str:
     return key_of(event.recipient, event.type, channel, event.context)
 
 
+def digest_key(recipient: str, kind: str, channel: Channel) -> str:
+    """What goes into one digest: all of a type, whatever it is about."""
+    return key_of("digest", recipient, kind, channel)
+
+
 def group_key(event: Event) -> str:
     """What a client shows as one thread: recipient and context. "" where there is no context."""
     return key_of(event.recipient, event.context) if event.context else ""
+
+
+def storm_key(recipient: str, channel: Channel) -> str:
+    """What goes into the digest of a storm, whatever it is about."""
+    return key_of("storm", recipient, channel)
 
 
 def key_of(*parts: Any) -> str:

@@ -12,12 +12,15 @@ from hashlib import sha256
 from typing import Final, Literal
 from urllib.parse import urljoin
 
+from leaseway_notify.delivery import Notification
 from leaseway_notify.message import Message
+from leaseway_notify.policy import Policies
 from leaseway_notify.profile import Channel
 from leaseway_notify.settings import DAY
 from leaseway_notify.stores.base import Token, TokenStore
 from leaseway_notify.unsubscribe import Unsubscribe
 
+_BUILT_IN: Final = Policies()
 TOKEN_LENGTH: Final = 32
 """Hex digits of a token: 128 bits."""
 
@@ -39,11 +42,14 @@ class MessageLinks:
 class LinkOptions:
     """`base_url` is the service's public address. `tracking` is off unless it is turned on.
 
-    `kept` is how long a tracking token counts, `unsubscribe_kept` how long one may unsubscribe by an old message; ms.
+    What the `policies` let nobody refuse has no link to unsubscribe by: it would promise what is not kept.
+    `kept` is how long a token counts, of tracking and of preferences, `unsubscribe_kept` how long one may unsubscribe
+    by an old message; ms.
     """
 
     base_url: str
     tracking: bool = False
+    policies: Policies = _BUILT_IN
     kept: int = 30 * DAY
     unsubscribe_kept: int = 365 * DAY
 
@@ -68,8 +74,12 @@ class Links:
     async def of(self, message: Message) -> MessageLinks:
         """The links of a message; with tracking, its tokens are kept when this returns. Raises `StoreAway`."""
         pages = tuple(self._url(one.url) if one.url else "" for one in message.notifications)
-        token = self._unsubscribe(message).token(self._secret)
-        links = MessageLinks(self._url(f"u/{token}"), self._url(f"p/{token}"), "", pages)
+        options, kind = self._options, message.newest.type
+        fixed = options.policies.urgent(kind)
+        unsubscribe = "" if fixed else self._signed("u", message.newest, kind, options.unsubscribe_kept)
+        # Who has this one may see and change more, so that it ends as other tokens do.
+        preferences = self._signed("p", message.newest, "", options.kept)
+        links = MessageLinks(unsubscribe, preferences, "", pages)
         return await self._tracked(message, links) if self._options.tracking else links
 
     async def _tracked(self, message: Message, links: MessageLinks) -> MessageLinks:
@@ -80,11 +90,10 @@ class Links:
         entries = tuple(self._url(f"c/{clicks[page].token}") if page else "" for page in links.entries)
         return replace(links, opened=self._url(f"o/{opened.token}"), entries=entries)
 
-    def _unsubscribe(self, message: Message) -> Unsubscribe:
-        """Until the end of a day some time after the message: every attempt at it says the same."""
-        newest = message.newest
-        until = (newest.created_at + self._options.unsubscribe_kept) // DAY * DAY
-        return Unsubscribe(newest.recipient, newest.type, self._channel, until)
+    def _signed(self, path: str, newest: Notification, kind: str, kept: int) -> str:
+        """A link that holds until a day begins, some time after the message: every attempt at it says the same."""
+        until = (newest.created_at + kept) // DAY * DAY
+        return self._url(f"{path}/{Unsubscribe(newest.recipient, kind, self._channel, until).token(self._secret)}")
 
     def _token(self, message: Message, until: int, kind: Literal["open", "click"], target: str = "") -> Token:
         said = "\n".join((kind, message.id, target)).encode()

@@ -22,6 +22,8 @@ ANSWER_BYTES: Final = 4096
 KEPT_OPEN: Final = 4.0
 """Seconds that a connection is kept for the next call: less than any service keeps it, or a call would meet its end."""
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+_GLOBAL: Final = IPv6Network("2000::/3")
+"""All of IPv6 that is given out to anybody (RFC 4291 §2.4). What is beside it may lead to a private IPv4 address."""
 
 
 class ForbiddenAddress(OSError):
@@ -111,7 +113,9 @@ def is_open(address: str, *, loopback: bool) -> bool:
         found = _inner(ip_address(address.partition("%")[0]))
     except ValueError:
         return False
-    return (loopback and found.is_loopback) or (found.is_global and not found.is_multicast)
+    if loopback and found.is_loopback:
+        return True
+    return found.is_global and not found.is_multicast and (isinstance(found, IPv4Address) or found in _GLOBAL)
 
 
 def _inner(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
@@ -136,5 +140,7 @@ def _not_sent(error: Exception) -> NotSent:
         return NotSent(Kind.FORBIDDEN_ENDPOINT, error.os_error.strerror)
     if isinstance(error, aiohttp.InvalidURL | ValueError):
         return NotSent(Kind.FORBIDDEN_ENDPOINT, "the endpoint is no address")
-    garbage = isinstance(error, aiohttp.ClientResponseError | aiohttp.ClientPayloadError)
+    if isinstance(error, aiohttp.ClientResponseError):  # As a text it holds the whole address, which may be a secret.
+        return NotSent(Kind.GARBAGE, f"{type(error).__name__}: {error.message}")
+    garbage = isinstance(error, aiohttp.ClientPayloadError)
     return NotSent(Kind.GARBAGE if garbage else Kind.CONNECTION, f"{type(error).__name__}: {error}")

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
+from leaseway_notify.checks import check_time
 from leaseway_notify.delivery import Delivery, Notification, Reason, Status, delivery_id
 from leaseway_notify.event import Event
-from leaseway_notify.keys import batch_key, dedupe_key, group_key
+from leaseway_notify.keys import batch_key, dedupe_key, digest_key, group_key
 from leaseway_notify.policy import Action, Batch, Policies, Policy, Schedule, SendNow, Situation
-from leaseway_notify.profile import CHANNELS, Profile
+from leaseway_notify.profile import CHANNELS, Channel, Profile
 
 _BUILT_IN: Final = Policies()
 
@@ -33,7 +34,10 @@ class Plan:
 
 
 def plan(event: Event, profile: Profile, now: int, policies: Policies = _BUILT_IN) -> Plan:
-    """What becomes of the event. `now` in ms since the epoch. Raises `UnknownType`."""
+    """What becomes of the event. `now` in ms since the epoch.
+
+    Raises `UnknownType`, and `Refused` where a policy says a time that is none.
+    """
     assert event.recipient == profile.id
     policy = policies.of(event.type)
     notification = Notification(
@@ -56,6 +60,7 @@ def _delivery(situation: Situation, policy: Policy) -> Delivery:
     event, channel, now = situation.event, situation.channel, situation.now
     action = policy.decide(situation)
     status, due_at, reason = _outcome(action, now)
+    check_time(f"the policy of {event.type}", due_at)  # Here, or the queue would refuse it, and what waits behind it.
     return Delivery(
         id=delivery_id(event.id, channel),
         notification_id=event.id,
@@ -65,10 +70,20 @@ def _delivery(situation: Situation, policy: Policy) -> Delivery:
         reason=reason,
         priority=event.priority or policy.priority,
         due_at=due_at,
-        batch_key=batch_key(event, channel) if isinstance(action, Batch) else "",
+        batch_key=_batch_key(event, channel, action),
         created_at=now,
         updated_at=now,
     )
+
+
+def _batch_key(event: Event, channel: Channel, action: Action) -> str:
+    """What it goes into one message with; "" where it goes alone."""
+    match action:
+        case Batch():
+            return batch_key(event, channel)
+        case Schedule(reason="digest"):
+            return digest_key(event.recipient, event.type, channel)
+    return ""
 
 
 def _outcome(action: Action, now: int) -> tuple[Status, int, Reason]:

@@ -108,7 +108,8 @@ class TypePolicy:
 
     `channels`: on all others such events are skipped. `urgent`: neither mutes nor quiet hours nor collaboration hold it
     back, and one's own doing is told too. `batch`: how long the first of a message waits for others, by channel.
-    `digest`: at this time of the day, on channels that do not batch and are not in `at_once`.
+    `digest`: one message of all since the last, at this time of the day, on channels that do not batch and are not in
+    `at_once`.
     `collaboration_delay`: how long what the recipient is working on waits. `hourly`: so many an hour, by channel.
     """
 
@@ -182,6 +183,11 @@ class Policies:
             known = ", ".join(self._policies)
             raise UnknownType("type", f"no policy is registered for {name!r}; known here: {known}")
         return self._policies[name]
+
+    def urgent(self, name: str) -> bool:
+        """Whether events of a type come whatever their recipients want, so that nobody can unsubscribe from them."""
+        policy = self._policies.get(name)
+        return isinstance(policy, TypePolicy) and policy.urgent
 
     def hourly(self, name: str, channel: Channel) -> int | None:
         """How many messages of a type go to a recipient on a channel in an hour at most; None where that is open."""

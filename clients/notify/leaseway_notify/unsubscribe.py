@@ -18,7 +18,10 @@ from leaseway_notify.profile import Channel, Mute, Preferences
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribe:
-    """A recipient's word that they want no more of this type on this channel. It may be said until then, in ms."""
+    """A recipient's word that they want no more of this type on this channel. It may be said until then, in ms.
+
+    Of no type it unsubscribes from nothing, and leads to the page of preferences.
+    """
 
     recipient: str
     type: str

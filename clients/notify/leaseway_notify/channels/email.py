@@ -6,12 +6,16 @@ Owns the mail's headers and which links it has. The words are `templates.py`'s; 
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from email.errors import MessageError
-from email.headerregistry import Address, BaseHeader, HeaderRegistry, UnstructuredHeader
+from email.headerregistry import Address
 from email.message import EmailMessage
-from email.policy import SMTP, Policy
+from email.utils import format_datetime
 from typing import Any, Final, Protocol
 
+import idna
+
+from leaseway_notify.channels.url_header import MAIL
 from leaseway_notify.classify import Kind, NotSent
 from leaseway_notify.links import Links, MessageLinks
 from leaseway_notify.message import Message, Notes
@@ -24,27 +28,6 @@ _ATOM: Final = r"(?:[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]|[^\x00-\xa0])+"
 _LABEL: Final = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _ADDRESS: Final = re.compile(rf"{_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*")
 """A dot-atom before the @, also in other letters than ASCII's (RFC 6531 §3.3), and a domain behind it."""
-LINE_LENGTH: Final = 998
-"""Characters of a line (RFC 5322 §2.1.1)."""
-
-
-class LinkHeader(UnstructuredHeader, BaseHeader):
-    """A header that is an address. It stays on its line: encoded words, which a long one would be folded into, are for
-    texts alone (RFC 2047 §5), and no mailbox finds an address in them."""
-
-    def fold(self, *, policy: Policy) -> str:
-        """The header as it is sent."""
-        line = f"{self.name}: {self}"
-        return f"{line}{policy.linesep}" if len(line) <= LINE_LENGTH else super().fold(policy=policy)
-
-
-def _policy() -> Policy:
-    headers = HeaderRegistry()
-    headers.map_to_type("List-Unsubscribe", LinkHeader)
-    return SMTP.clone(header_factory=headers)
-
-
-_POLICY: Final = _policy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +68,9 @@ class From:
     product: str = ""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for what no mail can come from."""
+        """Raises `ValueError` for what no mail can come from. In the address the domain is in ASCII from here on."""
         try:
-            mail_address(self.address)
+            object.__setattr__(self, "address", mail_address(self.address))
             Address(self.name, *self.address.rsplit("@", 1))
         except (NotSent, ValueError, MessageError):
             raise ValueError(f"mails cannot be sent from {self.name!r} <{self.address}>") from None
@@ -115,12 +98,13 @@ class Email:
 
     def _mail(self, message: Message, to: Profile, address: str, links: MessageLinks) -> Mail:
         words = self._templates.render(message.type, self._values(message, to, links))
-        mail = EmailMessage(_POLICY)
+        mail = EmailMessage(MAIL)
         key = f"{message.id}@{self._from.domain}"
         try:
             mail["From"] = Address(self._from.name, *self._from.address.rsplit("@", 1))
             mail["To"] = Address(to.name, *address.rsplit("@", 1))
             mail["Subject"] = words.subject
+            mail["Date"] = format_datetime(datetime.now(UTC))  # Who relays a mail need not add one (RFC 5322 §3.6).
             mail["Message-ID"] = f"<{key}>"
             mail["Auto-Submitted"] = "auto-generated"
             if links.unsubscribe:
@@ -152,12 +136,15 @@ class Email:
 
 
 def mail_address(address: str) -> str:
-    """An address that mails can be sent to, its domain in ASCII. Raises `NotSent` of the kind `bad_address`."""
+    """An address that mails can be sent to, its domain in ASCII. Raises `NotSent` of the kind `bad_address`.
+
+    By the rules of 2008 (RFC 5891): by the older ones, which Python has, some domains are somebody else's.
+    """
     if not address:
         raise NotSent(Kind.BAD_ADDRESS, "the recipient has no email address")
     local, _, domain = address.rpartition("@")
     try:
-        found = f"{local}@{domain.encode('idna').decode()}"
+        found = f"{local}@{domain if domain.isascii() else idna.encode(domain, uts46=True).decode()}"
     except ValueError:
         found = ""
     if not _ADDRESS.fullmatch(found) or not found.isprintable():

@@ -10,11 +10,14 @@ from typing import Any, Final
 import orjson
 
 from leaseway_notify.channels.email import Mail
-from leaseway_notify.classify import NotSent, http_kind, retry_after, told
+from leaseway_notify.classify import Kind, NotSent, http_kind, retry_after, told
 from leaseway_notify.outbound import Answer, Outbound
 
-_OWN: Final = frozenset({"from", "to", "subject", "content-type", "mime-version"})
-"""Headers that the body says by members of their own, or the provider by itself."""
+OTHER_BODY: Final = "invalid_idempotent_request"
+"""The name of an answer 409 by which the key was used for a mail that was not quite the same, such as before a name was
+changed. No other attempt is taken either; any other 409 is about a call that is under way."""
+_OWN: Final = frozenset({"from", "to", "subject", "date", "content-type", "mime-version"})
+"""Headers that the body says by members of their own, or the provider by itself: what has a key stays the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class MailProvider:
         kind = http_kind(answer.status)
         if kind is None:
             return _id(answer)
+        if kind is Kind.CONFLICT and _said(answer).get("name") == OTHER_BODY:
+            kind = Kind.REFUSED
         wait = retry_after(answer.retry_after, time.time(), self._provider.retry_after)
         raise NotSent(kind, f"{answer.status} {told(answer.body)}", wait)
 
@@ -65,8 +70,12 @@ def _body(mail: Mail) -> bytes:
 
 def _id(answer: Answer) -> str:
     """What the provider calls the mail; "" where it does not say. Whatever it says, the mail is taken."""
+    return told(_said(answer).get("id", ""))
+
+
+def _said(answer: Answer) -> dict[str, Any]:
     try:
-        said: Any = orjson.loads(answer.body)
+        said = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
-        return ""
-    return told(said.get("id", "")) if isinstance(said, dict) else ""
+        return {}
+    return said if isinstance(said, dict) else {}

@@ -109,7 +109,7 @@ async def _stage(folder: Path, port: int) -> AsyncIterator[tuple[Application, li
         service = f"http://127.0.0.1:{ports['service']}"
         address = f"http://127.0.0.1:{ports['page']}"
         application = Application(service, address, (token, secret), mailbox, Browser(), session)
-        await stack.enter_async_context(_page(application, listener))
+        await stack.enter_async_context(page(application, listener))
         commands = (
             (("leaseway_server", "--log", "json"), "serving"),
             (("leaseway_notify", "serve"), "serving"),
@@ -236,7 +236,8 @@ async def _patience(otherwise: str) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _page(application: Application, listener: socket.socket) -> AsyncIterator[None]:
+async def page(application: Application, listener: socket.socket) -> AsyncIterator[None]:
+    """The application's page is served meanwhile."""
     config = uvicorn.Config(application.app(), log_config=None, access_log=False, lifespan="off")
     web = WebServer(config)
     serving = asyncio.create_task(web.serve([listener]))

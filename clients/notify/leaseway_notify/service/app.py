@@ -16,9 +16,9 @@ from leaseway_notify.service.site import Site
 
 
 class Name(StringConvertor):
-    """A part of a path that a database can look for: none holds a NUL, and what has one leads nowhere."""
+    """A part of a path without control characters: with a NUL no database can be asked for it, and it leads nowhere."""
 
-    regex = "[^/\\0]+"
+    regex = r"[^/\x00-\x1f\x7f]+"
 
 
 register_url_convertor("name", Name())
@@ -62,7 +62,7 @@ _PROGRAMS = [
 _RECIPIENTS = [
     Route("/inbox", recipients.get_inbox, methods=["GET"]),
     WebSocketRoute("/inbox/live", live_socket),
-    Route("/inbox/{verb}", recipients.mark, methods=["POST"]),
+    Route("/inbox/{verb:name}", recipients.mark, methods=["POST"]),
     Route("/preferences", recipients.PreferencesEndpoint),
     Route("/preferences/page", recipients.preferences_page, methods=["POST"]),
     Route("/push", recipients.push_key, methods=["GET"]),
@@ -72,11 +72,11 @@ _RECIPIENTS = [
 _MAILS = [
     Route("/o/{token:name}", mail_links.opened, methods=["GET"]),
     Route("/c/{token:name}", mail_links.clicked, methods=["GET"]),
-    Route("/u/{token}", mail_links.UnsubscribeEndpoint),
-    Route("/u/{token}/undo", mail_links.undo_unsubscribe, methods=["POST"]),
-    Route("/p/{token}", mail_links.PreferencesPage),
+    Route("/u/{token:name}", mail_links.UnsubscribeEndpoint),
+    Route("/u/{token:name}/undo", mail_links.undo_unsubscribe, methods=["POST"]),
+    Route("/p/{token:name}", mail_links.PreferencesPage),
 ]
 _PAGES = [
     Route("/", static.inbox_page, methods=["GET"]),
-    Route("/{file}", static.file, methods=["GET"]),
+    Route("/{file:name}", static.file, methods=["GET"]),
 ]

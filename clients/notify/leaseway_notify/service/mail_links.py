@@ -57,7 +57,7 @@ class UnsubscribeEndpoint(HTTPEndpoint):
         said = _read(request)
         if said is None or not said.type:
             return _over()
-        return _asked(request, said)
+        return _fixed(said) if site_of(request).policies.urgent(said.type) else _asked(request, said)
 
     async def post(self, request: Request) -> Response:
         """No more of it, from now on (RFC 8058: in one click, without a redirect, whatever the body)."""
@@ -74,6 +74,8 @@ async def _set(request: Request, *, done: bool) -> Response:
     site, said = site_of(request), _read(request)
     if said is None or not said.type:
         return _over()
+    if site.policies.urgent(said.type):
+        return _fixed(said)
     change = said.mute if done else said.unmute
     if await site.store.change_preferences(said.recipient, change) is None:
         return _over()
@@ -83,6 +85,11 @@ async def _set(request: Request, *, done: bool) -> Response:
 def _asked(request: Request, said: Unsubscribe, *, done: bool = False, undone: bool = False) -> Response:
     token = request.path_params["token"]
     return page("unsubscribe.html.j2", type=said.type, token=token, done=done, undone=undone)
+
+
+def _fixed(said: Unsubscribe) -> Response:
+    """By now, or in a forged form, it is what nobody can refuse."""
+    return page("fixed.html.j2", HTTPStatus.CONFLICT, type=said.type)
 
 
 class PreferencesPage(HTTPEndpoint):
@@ -116,7 +123,7 @@ def _preferences(site: Site, profile: Profile, status: HTTPStatus = HTTPStatus.O
 
 async def _owner(request: Request) -> tuple[Site, Profile | None]:
     site, said = site_of(request), _read(request)
-    return site, None if said is None else await site.store.profile(said.recipient)
+    return site, None if said is None or said.type else await site.store.profile(said.recipient)
 
 
 def _read(request: Request) -> Unsubscribe | None:

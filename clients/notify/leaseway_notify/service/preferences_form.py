@@ -39,7 +39,7 @@ def rows(preferences: Preferences, policies: Policies) -> list[Row]:
 def _box(kind: str, channel: Channel, preferences: Preferences, policies: Policies) -> Box:
     policy = policies.of(kind)
     there = not isinstance(policy, TypePolicy) or channel in policy.channels
-    fixed = isinstance(policy, TypePolicy) and policy.urgent
+    fixed = policies.urgent(kind)
     muted = any(_covers(mute, kind, channel) for mute in preferences.mutes)
     return Box(channel, fixed or not muted, there, fixed)
 

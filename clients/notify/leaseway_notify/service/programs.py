@@ -59,6 +59,12 @@ class Profiles(HTTPEndpoint):
         await site.store.save_contact(Profile(request.path_params["recipient"], **said))
         return await _profile(site, request)
 
+    async def delete(self, request: Request) -> Response:
+        """Everything that is kept of the recipient goes, and nothing more is sent to them."""
+        if not await program(request).store.forget(request.path_params["recipient"]):
+            raise not_found("there is no profile of this recipient")
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
 
 async def _profile(site: Site, request: Request) -> Response:
     profile = await site.store.profile(request.path_params["recipient"])

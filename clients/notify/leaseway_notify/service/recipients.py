@@ -9,14 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leaseway_notify.channels.subscription_keys import check_keys
-from leaseway_notify.checks import check_link, check_text
+from leaseway_notify.checks import check_id, check_link
 from leaseway_notify.classify import NotSent
 from leaseway_notify.errors import Refused, UnknownRecipient
 from leaseway_notify.outbound import Outbound
 from leaseway_notify.profile import Preferences, Profile, PushSubscription
 from leaseway_notify.service.problems import Problem, not_found
 from leaseway_notify.service.requests import (
-    MOST_TEXT,
     flag_of,
     json_body,
     json_response,
@@ -32,6 +31,7 @@ from leaseway_notify.stores.base import InboxVerb
 from leaseway_notify.unsubscribe import Unsubscribe
 
 MOST_MARKED: Final = 1_000
+MOST_MUTES: Final = 1_000
 MOST_BROWSERS: Final = 20
 PAGE_HOLDS: Final = 15 * 60_000
 """ms that the link to the page of preferences holds, which an open page asks for."""
@@ -75,12 +75,12 @@ def _marked(said: dict[str, Any]) -> list[str] | None:
     if said.get("all") is True and "ids" not in said:
         return None
     ids = said.get("ids")
-    if "all" in said or not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+    if "all" in said or not isinstance(ids, list):
         raise wrong("ids", 'expected a list of ids, or "all": true instead')
+    for one in ids:
+        check_id("ids", one)
     if not 1 <= len(ids) <= MOST_MARKED:
         raise wrong("ids", f"expected 1 to {MOST_MARKED:,} ids, found {len(ids)}")
-    for one in ids:
-        check_text("ids", one, MOST_TEXT)
     return ids
 
 
@@ -96,6 +96,8 @@ class PreferencesEndpoint(HTTPEndpoint):
         """All of them, in place of what there was."""
         site, me = recipient(request)
         wanted = Preferences.of(await json_body(request))
+        if len(wanted.mutes) > MOST_MUTES:  # Nobody else is counted: who unsubscribes is never turned away.
+            raise wrong("mutes", f"expected a list of at most {MOST_MUTES}, found {len(wanted.mutes)}")
         if await site.store.change_preferences(me, lambda _: wanted) is None:
             raise UnknownRecipient(me)
         return json_response(wanted.as_json())

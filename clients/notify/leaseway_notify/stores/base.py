@@ -137,6 +137,12 @@ class ProfileStore(Protocol):
         `change` may be called again.
         """
 
+    async def forget(self, recipient: str) -> bool:
+        """Everything that is kept of a recipient goes, also what is under way to them. False where there is no profile.
+
+        What others were told of them, as an actor, stays. Places under a cap go with their hour.
+        """
+
     async def set_working_on(self, recipient: str, context: str, until: int) -> None:
         """The recipient is at work on this, as far as is known, until then."""
 
@@ -226,7 +232,7 @@ class TokenStore(Protocol):
         """The token, once more used; None where there is none, or its time is over."""
 
 
-Leftover: TypeAlias = Literal["tokens", "dead", "settled", "inbox", "keys", "places"]
+Leftover: TypeAlias = Literal["tokens", "dead", "settled", "inbox", "keys", "places", "work"]
 
 
 class HousekeepingStore(Protocol):
@@ -235,8 +241,9 @@ class HousekeepingStore(Protocol):
     async def drop(self, what: Leftover, before: int, limit: int) -> int:
         """Drops at most so many of those that ended before then, and says how many.
 
-        `tokens`, `keys` and `places` by the end of their time; `dead` are deliveries that failed or are dead, `settled`
-        the other ended ones, each with its notification where nothing else has it; `inbox` are entries.
+        `tokens`, `keys`, `places` and `work`, what was worked on, by the end of their time; `dead` are deliveries that
+        failed or are dead, `settled` the other ended ones, each with its notification where nothing else has it;
+        `inbox` are entries.
         """
 
 

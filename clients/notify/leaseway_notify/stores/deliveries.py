@@ -8,8 +8,9 @@ from leaseway_notify.stores.base import Begun, DeliveryFilter
 from leaseway_notify.stores.database import Session, Verbs
 from leaseway_notify.stores.rows import sending_of
 
-MOST_ALONG: Final = 500
-"""So many deliveries at most are taken along in one message; the others wait for the next."""
+MOST_ALONG: Final = 200
+"""So many deliveries at most are taken along in one message; the others wait for the next. An attempt notes their ids
+twice at most, and however long they are, that fits into the 32 KiB which the queue keeps of it."""
 
 
 class Deliveries(Verbs):
@@ -43,7 +44,7 @@ class Deliveries(Verbs):
     async def newer_sent(self, sending: Sending) -> bool:
         """Whether a newer notification of its group and type was sent on its channel."""
         mine = sending.notification
-        asked = (mine.group_key, mine.type, sending.delivery.channel, mine.created_at)
+        asked = (mine.group_key, mine.type, sending.delivery.channel, mine.created_at, mine.recipient)
 
         async def work(session: Session) -> bool:
             return bool(await session.rows("newer_sent", *asked))
@@ -94,12 +95,12 @@ async def _begin(session: Session, delivery_id: str, fence: int, now: int) -> Be
     before = await _sending(session, delivery_id)
     if before is None:
         return None
-    batch = before.delivery.batch_key
+    batch, recipient = before.delivery.batch_key, before.delivery.recipient
     if batch:
-        await session.rows("lock_batch", batch)
+        await session.rows("lock_batch", batch, recipient)
     began = await session.run("begin", delivery_id, fence, now)
     if began and batch:
-        await session.run("take_along", batch, delivery_id, now, MOST_ALONG)
+        await session.run("take_along", batch, delivery_id, now, MOST_ALONG, recipient)
     sending = await _sending(session, delivery_id)
     assert sending is not None
     if began:

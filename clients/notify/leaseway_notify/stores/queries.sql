@@ -27,6 +27,25 @@ SELECT preferences FROM {schema}recipient WHERE id = $1 {for_update};
 -- name: set_preferences
 UPDATE {schema}recipient SET preferences = $2 WHERE id = $1;
 
+-- name: forget_notifications
+DELETE FROM {schema}notification WHERE id IN (SELECT notification_id FROM {schema}delivery WHERE recipient = $1
+    UNION SELECT notification_id FROM {schema}inbox WHERE recipient = $1);
+
+-- name: forget_deliveries
+DELETE FROM {schema}delivery WHERE recipient = $1;
+
+-- name: forget_inbox
+DELETE FROM {schema}inbox WHERE recipient = $1;
+
+-- name: forget_keys
+DELETE FROM {schema}held_key WHERE recipient = $1;
+
+-- name: forget_tokens
+DELETE FROM {schema}token WHERE recipient = $1;
+
+-- name: forget_recipient
+DELETE FROM {schema}recipient WHERE id = $1;
+
 -- name: forget_subscriptions
 DELETE FROM {schema}subscription WHERE recipient = $1;
 
@@ -100,13 +119,14 @@ UPDATE {schema}delivery SET status = 'processing', fence = $2, updated_at = $3,
 WHERE id = $1 AND fence <= $2 AND status IN ('pending', 'scheduled', 'processing') AND (lead = '' OR lead = id);
 
 -- name: lock_batch
--- In one order, so that two who are at it wait for each other.
-SELECT id FROM {schema}delivery WHERE batch_key = $1 AND batch_key <> ''
+-- In one order, so that two who are at it wait for each other. A key is a short hash, and who names a context can make
+-- one that is another's too: what is not the recipient's own is never taken along.
+SELECT id FROM {schema}delivery WHERE batch_key = $1 AND batch_key <> '' AND recipient = $2
 AND status IN ('pending', 'scheduled', 'processing') ORDER BY id {for_update};
 
 -- name: take_along
 UPDATE {schema}delivery SET lead = $2, status = 'processing', updated_at = $3
-WHERE id IN (SELECT id FROM {schema}delivery WHERE batch_key = $1 AND batch_key <> ''
+WHERE id IN (SELECT id FROM {schema}delivery WHERE batch_key = $1 AND batch_key <> '' AND recipient = $5
     AND status IN ('pending', 'scheduled', 'processing') AND (lead = '' OR lead = $2) AND id <> $2
     ORDER BY lead DESC, created_at, id LIMIT $4);
 
@@ -137,7 +157,7 @@ WHERE lead = $1 AND id <> $1 AND status IN ('pending', 'scheduled', 'processing'
 
 -- name: newer_sent
 SELECT 1 FROM {schema}notification AS n JOIN {schema}delivery AS d ON d.notification_id = n.id
-WHERE n.group_key = $1 AND n.group_key <> '' AND n.type = $2 AND d.channel = $3 AND n.created_at > $4
+WHERE n.group_key = $1 AND n.group_key <> '' AND n.type = $2 AND d.channel = $3 AND n.created_at > $4 AND n.recipient = $5
 AND d.status IN ('sent', 'delivered') LIMIT 1;
 
 -- ── Looking ──
@@ -236,6 +256,10 @@ WHERE token = $1 AND expires_at > $2 RETURNING {token};
 -- name: drop_tokens
 DELETE FROM {schema}token WHERE token IN (
     SELECT token FROM {schema}token WHERE expires_at < $1 ORDER BY expires_at LIMIT $2);
+
+-- name: drop_work
+DELETE FROM {schema}working_on WHERE (recipient, context) IN (
+    SELECT recipient, context FROM {schema}working_on WHERE until < $1 ORDER BY until LIMIT $2);
 
 -- name: drop_keys
 DELETE FROM {schema}held_key WHERE (recipient, dedupe_key) IN (

@@ -1,6 +1,7 @@
 """The store's verbs for profiles and inboxes."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from leaseway_notify.delivery import Notification
 from leaseway_notify.errors import UnknownRecipient
@@ -9,6 +10,17 @@ from leaseway_notify.stores.base import InboxEntry, InboxVerb
 from leaseway_notify.stores.database import Session, Verbs
 from leaseway_notify.stores.planning import profiles_in
 from leaseway_notify.stores.rows import entry_of, preferences_of, to_json
+
+_OF_RECIPIENTS: Final = (
+    "notifications",  # These first: the next two say which they are.
+    "deliveries",
+    "inbox",
+    "keys",
+    "tokens",
+    "subscriptions",
+    "work",
+    "recipient",
+)
 
 
 class Profiles(Verbs):
@@ -53,6 +65,18 @@ class Profiles(Verbs):
             changed = change(preferences_of(rows[0]["preferences"]))
             await session.run("set_preferences", recipient, to_json(changed.as_json()))
             return changed
+
+        return await self._database.do(work)
+
+    async def forget(self, recipient: str) -> bool:
+        """Everything that is kept of a recipient goes."""
+
+        async def work(session: Session) -> bool:
+            if not await session.rows("lock_recipient", recipient):
+                return False
+            for what in _OF_RECIPIENTS:
+                await session.run(f"forget_{what}", recipient)
+            return True
 
         return await self._database.do(work)
 

@@ -177,9 +177,10 @@ export class Inbox extends EventTarget {
   }
 }
 
-// Where a notification leads, if that is a page: anything else, such as javascript:, is no link.
+// Where a notification leads, if that is a page: anything else, such as javascript:, is no link. What programs take for
+// an address is not always one to a browser.
 export function linkOf(entry, base) {
-  if (!entry.url) return "";
+  if (!entry.url || !URL.canParse(entry.url, base)) return "";
   const url = new URL(entry.url, base);
   return url.protocol === "https:" || url.protocol === "http:" ? url.href : "";
 }

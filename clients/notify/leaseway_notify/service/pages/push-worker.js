@@ -29,8 +29,9 @@ function read(data) {
 
 // To a tab that shows it already, else to a new one. What is no page of the web leads to the inbox.
 async function lead(url) {
-  const target = new URL(url ?? "./", self.registration.scope);
-  const href = ["https:", "http:"].includes(target.protocol) ? target.href : self.registration.scope;
+  const inbox = self.registration.scope;
+  const target = URL.canParse(url ?? "./", inbox) ? new URL(url ?? "./", inbox) : null;
+  const href = ["https:", "http:"].includes(target?.protocol) ? target.href : inbox;
   const tabs = await self.clients.matchAll({ type: "window", includeUncontrolled: true });
   const there = tabs.find((tab) => tab.url === href);
   return there ? there.focus() : self.clients.openWindow(href);

@@ -18,6 +18,8 @@ CREATE TABLE {schema}working_on (
     PRIMARY KEY (recipient, context)
 ){strict};
 
+CREATE INDEX working_on_over ON {schema}working_on (until);
+
 CREATE TABLE {schema}subscription (
     endpoint {text} NOT NULL PRIMARY KEY,
     id {text} NOT NULL,
