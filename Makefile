@@ -103,19 +103,20 @@ $(INSTALLED): pyproject.toml
 	@$(RUN)/python -m pip install -qq --disable-pip-version-check --editable '.[server,notify,dev]'
 	@touch $@
 
-# The tests of the page want a Chromium, and playwright's driver a library that a bare system lacks. As root on Debian
-# both are installed; elsewhere these tests are skipped, and say so.
+# The tests of the page want a Chromium, and are done sooner where there is one without windows too; playwright's driver
+# wants a library that a bare system lacks. As root on Debian all are installed; without a Chromium these tests are
+# skipped, and say so.
 CAN_BROWSE = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null && \
 	$(RUN)/python -m playwright --version >/dev/null 2>&1
+FETCH = DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium libatomic1
 
 browser: $(INSTALLED)
-	@{ $(CAN_BROWSE); } || \
+	@{ command -v chromium-headless-shell >/dev/null && $(CAN_BROWSE); } || \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo 'Installing Chromium for the tests of the page ...'; \
-		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-			apt-get install -qq -y --no-install-recommends chromium libatomic1; } >/dev/null 2>&1 || \
-		echo 'Chromium could not be installed.'; \
-	else echo 'There is no usable Chromium here: the tests of the page will be skipped.'; fi
+		{ apt-get update -qq && { $(FETCH) chromium-headless-shell || $(FETCH); }; } >/dev/null 2>&1 || \
+		{ $(CAN_BROWSE); } || echo 'Chromium could not be installed.'; \
+	else { $(CAN_BROWSE); } || echo 'There is no usable Chromium here: the tests of the page will be skipped.'; fi
 
 # The tests of servers behind PgBouncer want Debian's; elsewhere they are skipped, and say so.
 pgbouncer:

@@ -4,13 +4,14 @@ import gc
 import os
 import shutil
 from collections.abc import Generator, Iterator
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 import coverage
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from leaseway_server.store.sqlite import files
 from support.postgres import Postgres, any_postgres
@@ -52,15 +53,32 @@ def pytest_configure() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Python need not look for cycles among thousands of tests: not while they are found, nor later again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long tests, which have a time of their own, come first: at the end all others would wait for them."""
-    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+    """The long tests, which have a time of their own, come first: at the end all others would wait for them.
 
-
-def pytest_collection_finish() -> None:
-    """Python need not look for cycles among thousands of tests, again and again."""
-    gc.collect()
-    gc.freeze()
+    Each process begins with a share of the tests as they stand here, and so with a share of the long ones.
+    """
+    long = [item for item in items if item.get_closest_marker("timeout")]
+    others = (item for item in items if not item.get_closest_marker("timeout"))
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    dealt: list[pytest.Item] = []
+    for place in range(processes):
+        share = (len(items) - len(dealt)) // (processes - place)
+        first = long[place::processes]
+        dealt += [*first, *islice(others, max(0, share - len(first)))]
+    items[:] = dealt
 
 
 @pytest.hookimpl(wrapper=True)
@@ -68,7 +86,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Takes account of the lines that a test reaches, and of those of the processes that it starts, where it counts.
 
     To count them doubles the time of a test. What has to be reached wholly are the core and the stores: the tests of
-    these alone are counted, unless `LEASEWAY_MEASURE=all` asks for more (`make coverage`).
+    these alone are counted, unless `LEASEWAY_MEASURE=all` asks for more (`make coverage`). Hypothesis' examples never
+    are: what only chance reaches wants a test of its own.
     """
     measured = coverage.Coverage.current()
     if measured is None or _counts(item):
@@ -83,7 +102,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def _counts(item: pytest.Item) -> bool:
-    if item.get_closest_marker("unmeasured"):
+    if item.get_closest_marker("unmeasured") or is_hypothesis_test(getattr(item, "obj", None)):
         return False
     place = item.path.relative_to(Path(__file__).parent).as_posix()
     return place.startswith(_COUNTED) or os.environ.get("LEASEWAY_MEASURE") == "all"

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from playwright.async_api import Browser, Page, expect
 
 from leaseway_notify.vapid import new_key
 from support.axe import faults_in_all_looks
-from support.browser import Tab, new_tab
+from support.browser import Tab, new_tab, open_browser
 from support.browser_keys import Browser as Keys
 from support.notify_service import PATIENCE, Service, notify_service
 from support.web_service import WebService, always, web_service
@@ -66,6 +67,20 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def tab(browser: Browser) -> AsyncIterator[Tab]:
+    """A tab."""
+    async with quiet_tab(browser) as tab:
+        yield tab
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def notified_tab() -> AsyncIterator[Tab]:
+    """A tab of a browser that has notifications."""
+    async with open_browser(whole=True) as browser, quiet_tab(browser) as tab:
+        yield tab
+
+
+@asynccontextmanager
+async def quiet_tab(browser: Browser) -> AsyncIterator[Tab]:
     """A tab. In the end nothing was complained of: no error, no breach of the policy."""
     tab = await new_tab(browser)
     tab.page.set_default_timeout(15_000)
@@ -266,15 +281,15 @@ async def test_one_unsubscribes_and_takes_it_back(stage: Stage, tab: Tab) -> Non
     await expect(tab.page.get_by_role("heading", name="You get these again")).to_be_visible()
 
 
-async def test_a_browser_registers_for_pushes_and_gets_one(stage: Stage, tab: Tab) -> None:
+async def test_a_browser_registers_for_pushes_and_gets_one(stage: Stage, notified_tab: Tab) -> None:
     """Chromium without a push service of its own: the subscription is the test's, all else is real."""
     await stage.person("ray")
     keys, endpoint = Keys(), f"{stage.pushes.url}/ray"
     one = keys.subscription(endpoint)
     said = {"endpoint": endpoint, "expirationTime": None, "keys": {"p256dh": one.p256dh, "auth": one.auth}}
-    await tab.page.add_init_script(f"const SAID = {orjson.dumps(said).decode()};\n{SUBSCRIBED}")
-    await tab.page.context.grant_permissions(["notifications"], origin=stage.service.url)
-    page = await show(tab, stage, "ray")
+    await notified_tab.page.add_init_script(f"const SAID = {orjson.dumps(said).decode()};\n{SUBSCRIBED}")
+    await notified_tab.page.context.grant_permissions(["notifications"], origin=stage.service.url)
+    page = await show(notified_tab, stage, "ray")
     await page.get_by_role("button", name="Get pushes on this browser").click()
     await expect(page.get_by_role("button", name="Pushes to this browser: on")).to_be_visible()
     await stage.put("ray", "Somebody signed in", type="security", payload={"url": "/account"})

@@ -1,4 +1,4 @@
-"""kill -9 under load, fifty times: nothing that was acknowledged is lost, and nothing is done twice.
+"""kill -9 under load, ten times and more: nothing that was acknowledged is lost, and nothing is done twice.
 
 `make campaign-kill` does it a thousand times.
 """
@@ -12,7 +12,8 @@ import pytest
 
 from chaos.kill_loop import KillLoop
 
-ROUNDS = 30
+ROUNDS = 10
+"""And as many more as it takes until a post is said again whose first answer was lost."""
 
 
 @pytest.mark.protocol("7.1")
@@ -22,13 +23,12 @@ async def test_a_killed_server_keeps_its_word(
 ) -> None:
     monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)  # Who is killed leaves no record of its lines.
     loop = KillLoop(disk, seed=20_261_130)
-    await loop.run(ROUNDS)
     report = loop.report
+    await loop.run(ROUNDS, enough=lambda: report.promises.counts["posts whose first answer was lost"] > 0)
     assert report.promises.violations == []
-    assert report.rounds == ROUNDS
+    assert report.rounds >= ROUNDS
     for what in ("posts", "results", "fails", "releases", "resumed", "views"):
         assert report.promises.counts[what] > ROUNDS // 5, (what, report.promises.counts)
-    assert report.promises.counts["posts whose first answer was lost"] > 0, "keys were not tried"
     # The median, since the longest start says more about what else the machine does than about the server.
     assert statistics.median(report.starts) < 2
     report_line("kill -9", ", ".join(report.lines()))

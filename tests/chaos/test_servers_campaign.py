@@ -1,4 +1,4 @@
-"""Three servers on one PostgreSQL, 20 workers and 5 producers, all of it struck for ten seconds: no promise is broken.
+"""Three servers on one PostgreSQL, 20 workers and 5 producers, all of it struck for six seconds: no promise is broken.
 
 `make campaign-servers` does it for ten minutes, and suspends servers too.
 """
@@ -14,7 +14,7 @@ from chaos.planted import FAULTS
 from chaos.server_faults import QUICK
 from chaos.servers_campaign import TERMS, ServersCampaign
 
-SECONDS = 10
+SECONDS = 6
 
 
 @pytest.mark.protocol("1.33", "7.1", "7.4")

@@ -1,4 +1,4 @@
-"""Workers that are killed, stopped and cut off, and restarts of the server, three times each: nothing is lost.
+"""Workers that are killed, stopped and cut off, and restarts of the server, twice each: nothing is lost.
 
 `make campaign-worker` does it a hundred times.
 """

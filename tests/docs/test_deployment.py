@@ -47,6 +47,7 @@ def test_the_blocks_are_the_steps() -> None:
     assert list(BLOCKS) == [*STEPS, *SEVERAL, "container"]
 
 
+@pytest.mark.timeout(120)
 async def test_the_steps_lead_from_an_empty_machine_to_a_served_queue(tmp_path: Path) -> None:
     need("curl", "tail")
     async with machine(tmp_path / "machine") as there:

@@ -55,6 +55,7 @@ def the(marker: str) -> Snippet:
     return snippet
 
 
+@pytest.mark.timeout(120)
 async def test_the_pages_tests_pass_as_they_stand_there(packages: Path, tmp_path: Path) -> None:
     for snippet in BLOCKS[1:]:
         (tmp_path / f"{snippet.marker.replace('-', '_')}.py").write_text(snippet.text)

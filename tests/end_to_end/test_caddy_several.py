@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import pytest
 
 from leaseway import Attempt, Client, Worker
 from support.caddy import CADDYFILE, SEVERAL, Caddy, caddy
@@ -81,6 +82,7 @@ def test_it_is_as_the_reference_but_for_how_it_spreads_requests() -> None:
     }
 
 
+@pytest.mark.timeout(120)
 async def test_servers_go_and_come_and_everything_goes_on(tmp_path: Path, postgres: Postgres) -> None:
     """Sockets are spread. One is killed, and comes back; the other is stopped as planned, as for an upgrade.
 

@@ -145,6 +145,7 @@ def test_a_server_that_cannot_be_reached_ends_with_3(name: str, more: list[str])
     assert told.stdout in ("", "[]\n"), "or what was done before"
 
 
+@pytest.mark.timeout(120)
 async def test_each_command_of_the_table(tmp_path: Path) -> None:
     async with scene(tmp_path) as there:
         await plain_in_a_file_and_json_in_one_document(there)

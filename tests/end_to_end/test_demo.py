@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from support.child import ended_after, read_until
@@ -46,6 +47,7 @@ def width(path: Path) -> int:
         return image.width
 
 
+@pytest.mark.timeout(120)
 async def test_once_it_shows_everything_and_ends_with_0(tmp_path: Path) -> None:
     async with demo("--once", f"--pictures={tmp_path}") as process:
         output = (await process.communicate())[0].decode()

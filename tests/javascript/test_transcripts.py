@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from leaseway_schemas import transcript_names, transcripts
 from support.node import Script, script
 from support.server import TestServer, running_server
@@ -29,6 +31,7 @@ async def hear(player: Script) -> tuple[str, str]:
     return queue, what
 
 
+@pytest.mark.timeout(120)
 async def test_all_transcripts_are_played(tmp_path: Path) -> None:
     told = {}
     alone = [name for name in transcript_names() if stands_alone(transcripts()[name])]

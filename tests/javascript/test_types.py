@@ -36,6 +36,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.timeout(120)
 def test_the_pages_have_no_fault_in_their_types() -> None:
     tsc("--project", CLIENT / "tsconfig.pages.json")
 

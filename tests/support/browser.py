@@ -15,7 +15,9 @@ from functools import cache
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+WHOLE = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", *WHOLE)
+"""The first shows a page in half the time: it has no windows, whose own parts would be pages too, nor notifications."""
 # No sandbox, since tests may run as root; and nothing that talks to anybody but the page's server.
 ARGUMENTS = (
     "--no-sandbox",
@@ -49,9 +51,9 @@ class Tab:
 
 
 @asynccontextmanager
-async def open_browser() -> AsyncIterator[Browser]:
-    """A browser, for as long as it takes."""
-    chromium = find_chromium()
+async def open_browser(*, whole: bool = False) -> AsyncIterator[Browser]:
+    """A browser, for as long as it takes; a `whole` one has notifications too."""
+    chromium = find_chromium(WHOLE if whole else NAMES)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         try:
@@ -75,9 +77,9 @@ async def open_tab() -> AsyncIterator[Tab]:
         yield await new_tab(browser)
 
 
-def find_chromium() -> str:
+def find_chromium(names: tuple[str, ...] = NAMES) -> str:
     """The path of a Chromium on this machine. Skips the test where there is none, or fails it (see above)."""
-    found, missing = _search()
+    found, missing = _search(names)
     if not missing:
         return found
     if os.environ.get("CI") == "true":
@@ -86,10 +88,10 @@ def find_chromium() -> str:
 
 
 @cache
-def _search() -> tuple[str, str]:
+def _search(names: tuple[str, ...]) -> tuple[str, str]:
     """The path, and what is missing."""
-    found = next(filter(None, map(shutil.which, NAMES)), "")
+    found = next(filter(None, map(shutil.which, names)), "")
     if not found:
-        return "", f"there is no Chromium on this machine (looked for {', '.join(NAMES)})"
+        return "", f"there is no Chromium on this machine (looked for {', '.join(names)})"
     driver = subprocess.run([sys.executable, "-m", "playwright", "--version"], capture_output=True, text=True)
     return found, "" if driver.returncode == 0 else f"playwright's driver does not run: {driver.stderr.strip()}"

@@ -113,6 +113,7 @@ def oracle_of(schema: Any) -> Draft202012Validator:
 
 
 @pytest.mark.protocol("8.1")
+@pytest.mark.timeout(120)
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(SCHEMAS, st.lists(VALUES, min_size=6, max_size=12))
 def test_both_libraries_give_the_same_verdict(schema: dict[str, Any], values: list[Json]) -> None:
