@@ -3,8 +3,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage lint sentences screens screens-pages bench bench-stores bench-servers bench-notify backlogs \
-	campaign-machine campaign-kill campaign-worker campaign-servers campaign-bulk campaign-cuts campaign-table campaign-notify browser types \
-	runtimes pgbouncer
+	campaign-machine campaign-kill campaign-worker campaign-servers campaign-bulk campaign-cuts campaign-table campaign-notify \
+	campaign-abuse browser types runtimes pgbouncer
 SHELL := /bin/sh
 
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -83,6 +83,9 @@ campaign-worker: $(INSTALLED) ## 100 times each: workers killed, stopped, cut of
 
 campaign-servers: $(INSTALLED) ## 10 minutes of 3 servers on PostgreSQL, all of it struck: no promise broken, or this fails
 	$(RUN)/python tests/chaos/servers_campaign.py --seconds 600 $(ARGS)
+
+campaign-abuse: $(INSTALLED) ## what abusers do, in full numbers (5,000 sockets, 1,000,000 ids): no memory is kept, or this fails
+	LEASEWAY_ABUSE=whole $(RUN)/python -m pytest -q tests/server/test_abuse.py $(ARGS)
 
 campaign-bulk: $(INSTALLED) ## a million lines posted by a command that is killed 5 times: each is there once, or this fails
 	$(RUN)/python tests/chaos/bulk_loop.py $(ARGS)

@@ -10,7 +10,7 @@ from playwright.async_api import Page
 from support.node import CLIENT, missing
 
 SOURCE: Final = CLIENT / "node_modules/axe-core/axe.min.js"
-LOOKS: Final[dict[str, tuple[Any, int]]] = {"light": ("light", 1120), "dark": ("dark", 1120), "phone": ("light", 360)}
+LOOKS: Final[dict[str, tuple[Any, int]]] = {"light": ("light", 1120), "dark, on a phone": ("dark", 360)}
 """How a page is looked at: the colours that the system asks for, and how many pixels wide it is."""
 
 
@@ -29,7 +29,7 @@ async def faults_in(page: Page) -> list[str]:
 
 
 async def faults_in_all_looks(page: Page) -> list[str]:
-    """The same, in light and dark colours, and on a phone."""
+    """The same in light colours, and in dark ones on a phone."""
     found = []
     for look, (colours, width) in LOOKS.items():
         await page.emulate_media(color_scheme=colours)

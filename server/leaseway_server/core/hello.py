@@ -46,7 +46,7 @@ def parse_hello(value: Json) -> Greeting:
     labels = an_object(hello.get("labels", {}), "labels", "/labels")
     pace_ms = integer(hello, "paceMs", least=1, most=LONGEST_PACE) or 0
     if "paceOffsetMs" in hello and not pace_ms:
-        raise BadMessage("paceOffsetMs goes with paceMs", path="/paceOffsetMs")
+        raise BadMessage("paceMs is missing, which paceOffsetMs goes with", path="/paceMs")
     return Greeting(
         worker=name_of(hello, "worker"),
         client=name_of(hello, "client"),
