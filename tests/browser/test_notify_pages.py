@@ -382,7 +382,7 @@ async def test_the_settings_fit_a_phone_with_their_words_whole(stage: Stage, tab
 
 
 async def test_axe_finds_nothing_on_any_page(stage: Stage, tab: Tab) -> None:
-    """In light, in dark and on a phone."""
+    """In light colours, and in dark ones on a phone."""
     name, url = await stage.person("ann"), stage.service.url
     page = await show(tab, stage, name)
     await stage.put(name, "Read me", body="a body", payload={"url": "/doc/1"})

@@ -26,7 +26,7 @@ from support.server import OPEN_ACCESS, open_queue
 MORE: Final = 0.10
 """So much more memory than before is taken for none."""
 SHARE: Final = 1 if os.environ.get("LEASEWAY_ABUSE") == "whole" else 4
-"""The suite does a part of what costs much time; `make campaign-abuse` does all of it, in the numbers of `faults.md`."""
+"""The suite does a part of what costs much time; `make campaign-abuse` does all, in the numbers of `faults.md`."""
 REPEATS: Final = 3
 ROUNDS: Final = 5
 """So many of the bystander's items go all their way while an abuse stands."""
@@ -148,7 +148,7 @@ async def fragments(by: Abuser) -> None:
 
 
 async def connections(by: Abuser) -> None:
-    """1,000, or the suite's part of them, that come and go: with a handshake, with half of one, with a request, with nothing."""
+    """1,000, or a part, that come and go: with a handshake, with half of one, with a request, with nothing."""
     for number in range(250 // SHARE):
         for sent in (b"", b"GET /demo/work HTTP/1.1\r\nUpgrade:", b"GET /_health HTTP/1.1\r\nHost: x\r\n\r\n"):
             await by.connection(sent)
@@ -172,7 +172,7 @@ async def tokens(by: Abuser) -> None:
 
 
 async def subscriptions(by: Abuser) -> None:
-    """To 1,000,000 ids, or the suite's part: 10,000 are looked up, the others are past the limit. Those that do not exist cost nothing."""
+    """To 1,000,000 ids, or a part: 10,000 are looked up, the others are past the limit. None of them costs memory."""
     socket = await by.socket("/demo/monitor")
     for message in many_ids():
         socket.frame(TEXT, message)
@@ -206,7 +206,7 @@ async def waiting_claims(by: Abuser) -> None:
 
 
 async def stalled_monitor(by: Abuser) -> None:
-    """20,000 changes of what it watches, or the suite's part."""
+    """20,000 changes of what it watches, or a part."""
     stalled = await by.socket("/demo/monitor", receive_buffer=4_096)
     worker = await by.socket("/demo/work")
     monitor = await by.socket("/demo/monitor")
@@ -266,7 +266,7 @@ async def posts_past_the_end(by: Abuser) -> None:
 
 
 async def idle_sockets(by: Abuser) -> None:
-    """5,000, or the suite's part."""
+    """5,000, or a part."""
     await by.sockets("/demo/monitor", 2_500 // SHARE)
     await by.sockets("/demo/work", 2_500 // SHARE)
     await by.other.work(ROUNDS)

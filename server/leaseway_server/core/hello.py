@@ -45,8 +45,9 @@ def parse_hello(value: Json) -> Greeting:
     hello = an_object(value, "hello")
     labels = an_object(hello.get("labels", {}), "labels", "/labels")
     pace_ms = integer(hello, "paceMs", least=1, most=LONGEST_PACE) or 0
-    if "paceOffsetMs" in hello and not pace_ms:
-        raise BadMessage("paceMs is missing, which paceOffsetMs goes with", path="/paceMs")
+    pace_offset_ms = integer(hello, "paceOffsetMs", most=pace_ms - 1 if pace_ms else LONGEST_PACE - 1)
+    if pace_offset_ms is not None and not pace_ms:
+        raise BadMessage("paceOffsetMs goes with paceMs")
     return Greeting(
         worker=name_of(hello, "worker"),
         client=name_of(hello, "client"),
@@ -54,6 +55,6 @@ def parse_hello(value: Json) -> Greeting:
         cancel=flag(hello, "cancel", default=False),
         batch=flag(hello, "batch", default=False),
         pace_ms=pace_ms,
-        pace_offset_ms=integer(hello, "paceOffsetMs", most=pace_ms - 1),
+        pace_offset_ms=pace_offset_ms,
         stamp=flag(hello, "stamp", default=True),
     )
