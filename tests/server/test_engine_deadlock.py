@@ -10,7 +10,7 @@ import pytest
 from leaseway_server.core.commands import Change, Changed, Post, Posted
 from leaseway_server.core.events import Cancel
 from leaseway_server.core.model import NewItem
-from leaseway_server.store.postgres import turn
+from leaseway_server.store.postgres.locks import number_of
 from support.bench import Bench, open_bench
 from support.postgres import Postgres
 
@@ -63,7 +63,7 @@ async def test_a_turn_has_its_keys_before_its_rows_so_that_nobody_waits_in_a_cir
     """Another server is about to post a key whose holder is changed by this turn, which posts the same key."""
     holder = await bench.post(key="once")
     locked = bench.engine._store.store  # type: ignore[attr-defined]
-    await other.fetch("SELECT pg_advisory_xact_lock($1)", turn._lock(f"{locked.queue} once"))
+    await other.fetch("SELECT pg_advisory_xact_lock($1)", number_of(f"{locked.queue} once"))
     done = asyncio.create_task(bench.do(Change(holder.id, Cancel()), Post(NewItem("{}", key="once"))))
     await waits(bench)
     await other.fetch(f"{LOCK} NOWAIT", holder.seq)

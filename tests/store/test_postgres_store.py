@@ -19,8 +19,9 @@ from leaseway_server.core.lifecycle import apply, create
 from leaseway_server.core.model import START, Item, NewItem
 from leaseway_server.store.columns import COLUMNS
 from leaseway_server.store.postgres import database as database_module
+from leaseway_server.store.postgres import locks as locks_module
+from leaseway_server.store.postgres import numbers
 from leaseway_server.store.postgres import store as store_module
-from leaseway_server.store.postgres import turn as turn_module
 from leaseway_server.store.postgres.address import Address
 from leaseway_server.store.postgres.database import Database
 from leaseway_server.store.postgres.neighbours import PostgresRegistry
@@ -143,11 +144,11 @@ async def test_sweeps_leave_to_others_what_they_are_at(server: Server) -> None:
     assert sorted([(await loaded(one, each.id)).fetched_at for each in ended]) == [0, NOW], "one is kept for longer"
 
 
-@pytest.mark.parametrize("locks", [turn_module.KEY_LOCKS, 1])
+@pytest.mark.parametrize("locks", [locks_module.KEY_LOCKS, 1])
 async def test_the_database_decides_who_posts_a_key_first(
     server: Server, locks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn_module, "KEY_LOCKS", locks)
+    monkeypatch.setattr(locks_module, "KEY_LOCKS", locks)
     stores = [await server() for _ in range(4)]
     keys = [f"k{n}" for n in range(5)]
 
@@ -265,7 +266,7 @@ async def test_numbers_begin_with_the_clock_and_are_never_lowered(server: Server
     first = (await posted(await server(), NewItem("1")))[0].seq
     now = await ask(database, "SELECT (extract(epoch FROM now()) * 1000)::bigint")
     assert isinstance(now, int)
-    assert 0 <= (now << turn_module.NUMBERS_A_MS) - first < 60_000 << turn_module.NUMBERS_A_MS
+    assert 0 <= (now << numbers.A_MS) - first < 60_000 << numbers.A_MS
     assert (await posted(await server(), NewItem("1")))[0].seq == first + 1, "the clock is not clearly ahead"
     await ask(database, "SELECT setval('leaseway.number', $1)", first + (1 << 50))
     assert (await posted(await server(), NewItem("1")))[0].seq == first + (1 << 50) + 1
@@ -275,7 +276,7 @@ async def test_numbers_that_the_database_lost_do_not_come_again(server: Server, 
     """A standby that was behind took over: who was told of an item that is lost must not find another by its id."""
     store = await server()
     (item,) = await posted(store, NewItem("1"))
-    behind = item.seq - 2 * turn_module.AHEAD
+    behind = item.seq - 2 * numbers.AHEAD
     await ask(database, "SELECT setval('leaseway.number', $1)", behind)
     (lost,) = await posted(store, NewItem("1"))
     assert lost.seq == behind + 1

@@ -14,8 +14,9 @@ from leaseway_server.moving.tables import ADRIFT, ITEM, TABLES, Key, Row, Table,
 from leaseway_server.store.moved import Mark, read_mark
 from leaseway_server.store.place import PostgresUrl
 from leaseway_server.store.postgres.database import Connection, Database
+from leaseway_server.store.postgres.locks import lock_numbers
+from leaseway_server.store.postgres.numbers import AHEAD
 from leaseway_server.store.postgres.servers import GONE_MS
-from leaseway_server.store.postgres.turn import AHEAD
 from leaseway_server.store.queries import load_queries
 
 _SQL: Final = load_queries("leaseway_server.moving", "postgres.sql")
@@ -112,6 +113,7 @@ class PostgresQueue:
     async def begin(self, facts: Facts, mark: Mark) -> None:
         """Makes the queue; and what was given out before it came is given out by nobody here."""
         async with _transaction(self._database) as connection:
+            await lock_numbers(connection)
             await connection.execute(_SQL["raise_numbers"], facts.numbers, AHEAD)
             await connection.execute(_SQL["skip_numbers"], facts.numbers)
             await connection.execute(_SQL["make"], self.name)

@@ -20,6 +20,7 @@ from leaseway_server.store.postgres import servers
 from leaseway_server.store.postgres.database import Connection, Database, roll_back
 from leaseway_server.store.postgres.faults import in_step, postgres_errors
 from leaseway_server.store.postgres.looking import PostgresLooking
+from leaseway_server.store.postgres.numbers import Numbers
 from leaseway_server.store.postgres.rematch import matched, rematch
 from leaseway_server.store.postgres.statements import SQL
 from leaseway_server.store.postgres.turn import Numbering, PostgresTurn, Row
@@ -56,6 +57,7 @@ class PostgresStore:
         """The queue's number in the database."""
         self.numbering: Final = Numbering(epoch)
         self.ids: Final = IdPermutation(id_key)
+        self._numbers = Numbers()
         self._database = database
         self._time_of = time_of
         self._connection: Connection | None = None
@@ -78,10 +80,10 @@ class PostgresStore:
     async def turn(self, *, durable: bool) -> AsyncIterator[PostgresTurn]:
         """A transaction; see `base.Store.turn`. Raises `StoreAway`, `StoreBusy`, `StoreFull`."""
         async with self._transaction() as connection:
-            self.numbering.raised &= (
-                not self._database.pooled
-            )  # Behind a pooler the database may be another at any time.
-            yield PostgresTurn(connection, self.queue, self.ids, self.numbering, self._time_of, durable=durable)
+            if self._database.pooled:  # Behind that the database may be another one in each turn.
+                self._numbers.raised = False
+            numbered = (self._numbers, self.numbering)
+            yield PostgresTurn(connection, self.queue, self.ids, *numbered, self._time_of, durable=durable)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Connection]:
@@ -110,7 +112,7 @@ class PostgresStore:
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._database.connect()
-            self.numbering.raised = False
+            self._numbers.raised = False
         return self._connection
 
     async def committed(self) -> bool:
