@@ -18,6 +18,8 @@ WATCHED_MS: Final = 10_000
 """So long after the last claim or watcher left, others still hint at what they do: the next ones come soon."""
 ANNOUNCED_MS: Final = 60_000
 """So long after the last other server was seen, turns still say what they changed: it may only have stood still."""
+NOTHING: Final = (0, False)
+"""What is shown of a server at first: no workers, and nobody who watches."""
 TURNED: Final = "turned"
 WATCHES: Final = "watches"
 
@@ -60,7 +62,7 @@ class Neighbours:
         self._watching: set[int] = set()
         self._announced_until = 0
         self._watched_until = 0
-        self._shown: tuple[int, bool] = (0, False)
+        self._shown = NOTHING
         self._told: dict[int, tuple[int, ...]] = {}
         self._look_at = 0
         self._hinted = False
@@ -125,6 +127,8 @@ class Neighbours:
         for share in shares:
             for status, number in share.counts.items():
                 news.counts[status] = news.counts.get(status, 0) + number
+        # Whoever said nothing for long was forgotten by the others, with what it had shown: it is shown anew.
+        self._shown = next(((each.workers, each.watched) for each in shares if each.server == self._epoch), NOTHING)
         others = [share for share in shares if share.server in self._alive]
         self.workers = sum(share.workers for share in others)
         self._watching = {share.server for share in others if share.watched}
