@@ -28,7 +28,7 @@ class Keys:
         """The ids of who holds a key, or may have let it pass. Where `visibility` was "own" before, several may."""
 
     async def lock(self, posts: Iterable[NewItem], retried: Collection[str]) -> None:
-        """Nobody else posts their keys meanwhile; call it before rows are loaded. An item has the same key all along."""
+        """Nobody else posts their keys meanwhile; call it before rows are loaded. A key never changes."""
         rows = await self._turn.look(retried) if retried else {}
         keys = {new.key for new in posts} | {item.key for item in rows.values()}
         await self._turn.lock_keys(keys - {""})
