@@ -28,6 +28,7 @@ from leaseway_server.store.postgres.neighbours import PostgresRegistry
 from leaseway_server.store.postgres.store import PostgresStore
 from support.model import NOW, POLICY
 from support.postgres import Postgres, fresh_database, own_postgres
+from support.postgres_refusal import refusal
 from support.stored import changed, loaded, posted, rows_of
 from support.stores import TestedPostgresStore, forget
 from support.swallowing import way_to_database
@@ -507,7 +508,7 @@ async def test_a_commit_that_was_canceled_may_be_that_of_the_statement_before_an
 
 @pytest.mark.protocol("7.20")
 async def test_who_may_only_read_is_as_without_space_and_is_left_for_another(url: str, postgres: Postgres) -> None:
-    """In a failover a name leads to a standby for a while: connections that stayed there would never be of use."""
+    """A pooler may lead to a standby for a while: connections that stayed there would never be of use."""
     name = url.rpartition("/")[2]
     async with await Database.open(url) as database, AsyncExitStack() as stack:
         store = await TestedPostgresStore.enter(database, "queue", lambda: NOW)
@@ -535,6 +536,28 @@ async def test_who_may_only_read_is_as_without_space_and_is_left_for_another(url
             for _ in range(2):
                 beside = await several.enter_async_context(database.transaction())
                 assert await beside.fetchval("SHOW transaction_read_only") == "off"
+
+
+@pytest.mark.protocol("7.20")
+async def test_a_standby_is_asked_nothing_until_it_takes_over() -> None:
+    """In a failover a name may lead to one for a while. What it says may be older than what was acknowledged."""
+    with own_postgres() as postgres:
+        async with fresh_database(postgres) as url, await Database.open(url) as database:
+            store = await TestedPostgresStore.enter(database, "queue", lambda: NOW)
+            (item,) = await posted(store, NewItem("1"))
+            await asyncio.to_thread(postgres.stop, "fast")
+            await asyncio.to_thread(postgres.start_as_standby)
+            assert await refusal(url) == (
+                f"the database {database.address} cannot be reached: "
+                "it is a standby, which can only be read; name the primary"
+            )
+            for asks in (store.counts, lambda: loaded(store, item.id), lambda: store.ahead(item.position, 1)):
+                with pytest.raises(StoreAway, match="it is a standby"):
+                    await asks()
+            await asyncio.to_thread(postgres.promote)
+            assert await store.ahead(item.position, 1) == 0
+            assert len(await posted(store, NewItem("2"))) == 1
+            await PostgresStore.close(store)
 
 
 @contextmanager

@@ -197,7 +197,11 @@ async def first_connection(url: str, *, oldest: int = OLDEST) -> AsyncIterator[F
 
 
 def _settings(*, pooled: bool) -> dict[str, Any]:
-    shared: dict[str, Any] = {"timeout": CONNECT_SECONDS, "command_timeout": ANSWER_SECONDS}
+    shared: dict[str, Any] = {
+        "timeout": CONNECT_SECONDS,
+        "command_timeout": ANSWER_SECONDS,
+        "target_session_attrs": "primary",  # What a standby says may be older than what was acknowledged.
+    }
     return shared | ({"statement_cache_size": 0} if pooled else {"server_settings": _SETTINGS})
 
 
@@ -242,6 +246,8 @@ def _reason(error: Exception) -> str:
             return f"{said_by(error)} (there CREATE ROLE makes a user, and pg_hba.conf says who is let in from where)"
         case TimeoutError():
             return f"no answer within {CONNECT_SECONDS:g} s"
+        case asyncpg.TargetServerAttributeNotMatched():
+            return "it is a standby, which can only be read; name the primary"
         case ConnectionRefusedError():
             return "nobody listens there; is PostgreSQL running, and with this address in listen_addresses?"
         case gaierror():
