@@ -179,7 +179,7 @@ async def test_hints_are_sent_also_where_none_can_be_heard(database: Database) -
 async def test_a_server_whose_word_is_swallowed_says_it_anew_before_long(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others take it for gone by then. With the patience that turns have, it would be so for half a minute."""
+    """Others take it for gone by then. With the patience that lists have, it would be so for half a minute."""
     monkeypatch.setattr(servers, "GONE_MS", 300)
     async with (
         fresh_database(postgres) as url,

@@ -352,6 +352,7 @@ async def test_a_connection_that_swallows_all_is_given_up_for_another(
 ) -> None:
     """As where a firewall has forgotten it: nothing ends, nothing comes, and another one would do."""
     monkeypatch.setattr(database_module, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(database_module, "TURN_SECONDS", 0.3)
     async with way_to_database(url) as way, await Database.open(way.url) as database:
         store = await TestedPostgresStore.enter(database, "queue", lambda: NOW)
         await asks(store, database)

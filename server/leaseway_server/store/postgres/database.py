@@ -24,6 +24,8 @@ CONNECT_SECONDS: Final = 5.0
 """So long a connection may take to be made."""
 ANSWER_SECONDS: Final = 30.0
 """An answer that takes longer than this does not come: the connection is taken for dead."""
+TURN_SECONDS: Final = 10.0
+"""The same in a turn, for which all wait: each of its statements is about few rows, and waits for no lock longer."""
 POOL: Final = 4
 """So many connections at most for what runs beside the turns: lists, tokens, the heartbeat."""
 BESIDE: Final = POOL - 1
@@ -83,8 +85,8 @@ class Database:
         self._pool.terminate()
 
     async def connect(self) -> Connection:
-        """A connection of one's own, to be closed by who asked. Raises `StoreAway`."""
-        connection = await _connect(self.address.url, **self._settings)
+        """A connection of one's own, as a turn needs it, to be closed by who asked. Raises `StoreAway`."""
+        connection = await _connect(self.address.url, **self._settings | {"command_timeout": TURN_SECONDS})
         with postgres_errors():
             await _prepare(connection)
         return connection

@@ -17,7 +17,7 @@ from leaseway_server.core.model import HTTP, STATUSES, Item, Position, Status
 from leaseway_server.store.columns import item_of
 from leaseway_server.store.moved import refuse_moved
 from leaseway_server.store.postgres import servers
-from leaseway_server.store.postgres.database import Connection, Database, roll_back
+from leaseway_server.store.postgres.database import ANSWER_SECONDS, Connection, Database, roll_back
 from leaseway_server.store.postgres.faults import in_step, postgres_errors
 from leaseway_server.store.postgres.looking import PostgresLooking
 from leaseway_server.store.postgres.numbers import Numbers
@@ -97,15 +97,18 @@ class PostgresStore:
                 if not connection.is_closed() and connection.is_in_transaction():
                     await roll_back(connection)
 
-    async def ask(self, statement: str, *arguments: object) -> list[Row]:
-        """Runs one statement by the connection of the turns, between two of them: a transaction of its own."""
+    async def ask(self, statement: str, *arguments: object, patience: float | None = None) -> list[Row]:
+        """Runs one statement by the connection of the turns, between two of them: a transaction of its own.
+
+        It has so many seconds, or as many as one of a turn.
+        """
         if not self._database.pooled:
             with postgres_errors():
                 connection = await self._connected()
                 with in_step(connection):
-                    return await connection.fetch(statement, *arguments)
+                    return await connection.fetch(statement, *arguments, timeout=patience)
         async with self._transaction() as connection:  # Else what is prepared is not where it is executed.
-            rows = await connection.fetch(statement, *arguments)
+            rows = await connection.fetch(statement, *arguments, timeout=patience)
             await connection.execute("COMMIT")
         return rows
 
@@ -154,8 +157,8 @@ class PostgresStore:
         return bool(paused)
 
     async def leases(self) -> list[Item]:
-        """All items that are `processing`, but for those of other servers that live."""
-        rows = await self.ask(SQL["leases"], self.queue, self.epoch, HTTP, servers.GONE_MS)
+        """All items that are `processing`, but for those of other servers that live. They may be very many."""
+        rows = await self.ask(SQL["leases"], self.queue, self.epoch, HTTP, servers.GONE_MS, patience=ANSWER_SECONDS)
         return [item_of(self.ids, row) for row in rows]
 
     async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:
