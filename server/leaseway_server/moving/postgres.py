@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from math import ceil
 from typing import Final
 
 import asyncpg
@@ -167,7 +168,7 @@ class PostgresQueue:
         if server is not None:
             raise StoreRefused(
                 f"{self.where} is served by a server on {server}; stop all servers that serve it. One that was killed "
-                f"counts as gone after {GONE_MS // 1000} s"
+                f"counts as gone after {ceil(GONE_MS / 1000)} s"
             )
 
 
