@@ -233,6 +233,28 @@ async def test_connections_that_are_cut_cost_nothing(
             assert not server.engine("demo").away
 
 
+async def test_a_database_that_can_only_be_read_is_not_asked_again_and_again(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: None
+) -> None:
+    """To show the others that somebody watches here would be to write."""
+    quicken(monkeypatch)
+    async with running_cluster(postgres, tmp_path, 1) as cluster:
+        (server,) = cluster.servers
+        engine = server.engine("demo")
+        path = f"/items/{(await ask(server, 'POST', '/items', {'item': 1}))['id']}"
+        name = urlsplit(cluster.url).path[1:]
+        await postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        await run(cluster.url, CUT)
+        async with raw_socket(f"{server.ws_url}/demo/monitor") as watching:
+            watching.say({"subscribe": [path.removeprefix("/items/")]})
+            assert (await watching.hear())["status"] == "pending"
+            await until(lambda: engine._next_deadline() > engine.clock.now())
+            await postgres.run(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+            await run(cluster.url, CUT)
+            await ask(server, "POST", f"{path}/cancel")
+            assert (await watching.hear())["status"] == "cancelled"
+
+
 @pytest.mark.protocol("7.18", "7.20")
 async def test_a_database_that_restarts_under_load_loses_nothing_that_was_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: None

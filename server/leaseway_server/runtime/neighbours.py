@@ -65,6 +65,7 @@ class Neighbours:
         self._shown = NOTHING
         self._told: dict[int, tuple[int, ...]] = {}
         self._look_at = 0
+        self._rest_until = 0
         self._hinted = False
 
     # ── Who is there ──
@@ -107,7 +108,12 @@ class Neighbours:
 
     def is_due(self, now: int, *, watched: bool) -> bool:
         """Whether to look now. `watched`: somebody here watches or waits."""
-        return self._hinted or now >= self._look_at or (watched and not self._shown[1])
+        due = self._hinted or now >= self._look_at or (watched and not self._shown[1])
+        return due and now >= self._rest_until
+
+    def rest(self, now: int) -> None:
+        """The store could not do what was asked, though it is there: nothing is due for a while."""
+        self._rest_until = now + LOOK_MS
 
     async def look(self, now: int) -> News:
         """What is new since the last time: after a hint only what was done, each second also how it stands."""
