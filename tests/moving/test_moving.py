@@ -1,5 +1,6 @@
 """Whole stores are moved from one kind to the other and back, interrupted at each step, and taken back."""
 
+import asyncio
 import random
 import sqlite3
 from contextlib import closing
@@ -8,11 +9,17 @@ from pathlib import Path
 import pytest
 
 from leaseway_server.core.errors import StoreRefused
+from leaseway_server.moving.side import Facts
 from leaseway_server.moving.undo import forget
+from leaseway_server.store.moved import Mark
 from leaseway_server.store.place import PostgresUrl, SqliteFolder
+from leaseway_server.store.postgres.database import Database
+from leaseway_server.store.postgres.locks import lock_numbers
+from leaseway_server.store.postgres.numbers import AHEAD
 from leaseway_server.stores import kind_of
 from moving.scene import QUEUES, contents, data_of, mark_of, move, refused, run, served, undo
 from support.faulty_side import Count, Killed
+from support.model import NOW
 from support.postgres import Postgres, fresh_database
 from support.rehoused import House, content, fill
 
@@ -73,6 +80,26 @@ async def test_row_numbers_are_skipped_one_by_one_where_the_database_is_close(
     async with database.opened("demo") as store, store.turn(durable=True) as turn:
         [(first, _)] = await turn.new_ids(1)
     assert last + 1_000 <= first < last + 10**9
+
+
+async def test_numbers_that_a_server_raises_meanwhile_are_not_lowered_by_a_move(database: House) -> None:
+    """It is about to raise them for its next post when the move begins, to more than the queue that comes has had."""
+    assert isinstance(database.place, PostgresUrl)
+    facts = Facts(bytes(16), paused=False, match="[]", numbers=4 * AHEAD)
+    async with await Database.open(database.place.url) as server, kind_of(database.place).side(make=True) as side:
+        queue = await side.queue("demo")
+        async with server.transaction() as connection:
+            await lock_numbers(connection)
+            begins = asyncio.create_task(queue.begin(facts, Mark("filling", "1", "elsewhere", NOW)))
+            while not begins.done() and not await connection.fetchval(
+                "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            ):
+                pass
+            assert not begins.done()
+            await connection.fetchval("SELECT setval('leaseway.number', $1)", 9 * AHEAD)
+        await begins
+        async with server.transaction() as connection:
+            assert await connection.fetchval("SELECT last_value FROM leaseway.number") == 9 * AHEAD
 
 
 # ── Interrupted ──

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import asyncpg
 import httpx
 import pytest
 
@@ -14,6 +15,7 @@ from leaseway_server.__main__ import GONE
 from leaseway_server.core.events import Claim
 from leaseway_server.core.lifecycle import apply
 from leaseway_server.core.model import HTTP, Item, NewItem
+from leaseway_server.runtime import peers
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.epochs import BITS
 from leaseway_server.store.postgres import servers
@@ -28,6 +30,9 @@ from support.raw import raw_socket
 from support.server import TestServer
 from support.stored import posted
 
+LAST_BEAT = "SELECT max(beat_at) FROM leaseway.server"
+WAITS_TO_FORGET = """SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%DELETE FROM leaseway.activity%'"""
 QUICK = OPEN.replace("[server]\n", '[server]\nresume_grace = "1s"\n')
 
 
@@ -144,6 +149,24 @@ async def test_a_planned_stop_is_seen_at_once_and_its_last_changes_are_told(
         await until_it_says(stays, "/workers", lambda _: not stays.engine("demo").epochs.alive)
 
 
+async def test_a_server_says_that_it_lives_while_it_waits_to_forget_others(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever that waits for: else the others took it for gone meanwhile."""
+    quicken(monkeypatch)
+    monkeypatch.setattr(peers, "FORGET_SECONDS", 0.1)
+    async with running_cluster(postgres, tmp_path, 1) as cluster:
+        other, looks = [await asyncpg.connect(cluster.url) for _ in range(2)]
+        await other.execute("BEGIN; LOCK TABLE leaseway.activity IN SHARE MODE")
+        while not await looks.fetchval(WAITS_TO_FORGET):
+            pass
+        last = await looks.fetchval(LAST_BEAT)
+        while await looks.fetchval(LAST_BEAT) == last:
+            assert await looks.fetchval(WAITS_TO_FORGET)
+        await other.close()
+        await looks.close()
+
+
 # ── Clocks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -208,6 +231,28 @@ async def test_connections_that_are_cut_cost_nothing(
                 assert views[-1]["status"] == "finished"
         for server in (here, there):
             assert not server.engine("demo").away
+
+
+async def test_a_database_that_can_only_be_read_is_not_asked_again_and_again(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: None
+) -> None:
+    """To show the others that somebody watches here would be to write."""
+    quicken(monkeypatch)
+    async with running_cluster(postgres, tmp_path, 1) as cluster:
+        (server,) = cluster.servers
+        engine = server.engine("demo")
+        path = f"/items/{(await ask(server, 'POST', '/items', {'item': 1}))['id']}"
+        name = urlsplit(cluster.url).path[1:]
+        await postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        await run(cluster.url, CUT)
+        async with raw_socket(f"{server.ws_url}/demo/monitor") as watching:
+            watching.say({"subscribe": [path.removeprefix("/items/")]})
+            assert (await watching.hear())["status"] == "pending"
+            await until(lambda: engine._next_deadline() > engine.clock.now())
+            await postgres.run(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+            await run(cluster.url, CUT)
+            await ask(server, "POST", f"{path}/cancel")
+            assert (await watching.hear())["status"] == "cancelled"
 
 
 @pytest.mark.protocol("7.18", "7.20")

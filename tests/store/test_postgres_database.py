@@ -13,7 +13,7 @@ import pytest
 from leaseway_server.core.errors import StoreAway
 from leaseway_server.store.postgres.address import Address
 from leaseway_server.store.postgres.database import ANSWER_SECONDS, LOOKING, Database
-from support.postgres import OwnPostgres, Postgres, fresh_database
+from support.postgres import OwnPostgres, Postgres, fresh_database, own_postgres
 from support.postgres_refusal import SECRET, empty_database, refusal, user
 
 
@@ -175,6 +175,18 @@ async def borrow(database: Database) -> None:
     """A transaction of the pool."""
     async with database.transaction():
         pass
+
+
+async def test_of_several_hosts_the_primary_is_found(postgres: Postgres, url: str) -> None:
+    if not isinstance(postgres, OwnPostgres):
+        pytest.skip("who is let in there is that server's own affair")
+    with own_postgres() as standby:
+        await standby.run(f"CREATE DATABASE {url.rpartition('/')[2]}")
+        await asyncio.to_thread(standby.stop, "fast")
+        await asyncio.to_thread(standby.start_as_standby)
+        both = url.replace(f":{postgres.port}/", f":{standby.port},127.0.0.1:{postgres.port}/")
+        async with await Database.open(both) as database, database.transaction() as connection:
+            assert await connection.fetchval("SELECT current_setting('port')") == str(postgres.port)
 
 
 # ── What runs beside the turns ──────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from leaseway_server.core.errors import StoreAway
+from leaseway_server.core.errors import StoreAway, StoreRefused
 from leaseway_server.core.events import Result
 from leaseway_server.core.model import NewItem
 from leaseway_server.runtime.neighbours import Neighbours
@@ -16,6 +16,7 @@ from leaseway_server.store.postgres import neighbours, servers
 from leaseway_server.store.postgres.database import ANSWER_SECONDS, Database
 from leaseway_server.store.postgres.hints import PostgresHints
 from leaseway_server.store.postgres.neighbours import PostgresRegistry, PostgresSharedQueue
+from leaseway_server.store.postgres.rematch import rematch
 from leaseway_server.store.postgres.servers import GONE_MS
 from leaseway_server.store.postgres.store import PostgresStore
 from support.model import NOW, pending
@@ -82,6 +83,11 @@ async def test_who_was_forgotten_enters_anew_by_saying_that_it_lives(database: D
     assert [(share.server, share.counts["pending"]) for share in shares] == [(0, 2)], "what it counted stays"
     await other.beat()
     assert set((await one.beat()).alive) == {other.epoch}
+    await shared.show(4, watched=True)
+    _, shares = await shared.look()
+    assert sorted((each.workers, each.watched) for each in shares) == [(0, False), (4, True)]
+    with pytest.raises(StoreRefused, match="with another `match`"):
+        await rematch(database, store.queue, one.epoch, ("a",))
     await count(store, 1)
     assert (await store.counts())["pending"] == 3
     await store.close()
@@ -173,7 +179,7 @@ async def test_hints_are_sent_also_where_none_can_be_heard(database: Database) -
 async def test_a_server_whose_word_is_swallowed_says_it_anew_before_long(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others take it for gone by then. With the patience that turns have, it would be so for half a minute."""
+    """Others take it for gone by then. With the patience that lists have, it would be so for half a minute."""
     monkeypatch.setattr(servers, "GONE_MS", 300)
     async with (
         fresh_database(postgres) as url,

@@ -19,14 +19,16 @@ from leaseway_server.core.lifecycle import apply, create
 from leaseway_server.core.model import START, Item, NewItem
 from leaseway_server.store.columns import COLUMNS
 from leaseway_server.store.postgres import database as database_module
+from leaseway_server.store.postgres import locks as locks_module
+from leaseway_server.store.postgres import numbers
 from leaseway_server.store.postgres import store as store_module
-from leaseway_server.store.postgres import turn as turn_module
 from leaseway_server.store.postgres.address import Address
 from leaseway_server.store.postgres.database import Database
 from leaseway_server.store.postgres.neighbours import PostgresRegistry
 from leaseway_server.store.postgres.store import PostgresStore
 from support.model import NOW, POLICY
 from support.postgres import Postgres, fresh_database, own_postgres
+from support.postgres_refusal import refusal
 from support.stored import changed, loaded, posted, rows_of
 from support.stores import TestedPostgresStore, forget
 from support.swallowing import way_to_database
@@ -143,11 +145,11 @@ async def test_sweeps_leave_to_others_what_they_are_at(server: Server) -> None:
     assert sorted([(await loaded(one, each.id)).fetched_at for each in ended]) == [0, NOW], "one is kept for longer"
 
 
-@pytest.mark.parametrize("locks", [turn_module.KEY_LOCKS, 1])
+@pytest.mark.parametrize("locks", [locks_module.KEY_LOCKS, 1])
 async def test_the_database_decides_who_posts_a_key_first(
     server: Server, locks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn_module, "KEY_LOCKS", locks)
+    monkeypatch.setattr(locks_module, "KEY_LOCKS", locks)
     stores = [await server() for _ in range(4)]
     keys = [f"k{n}" for n in range(5)]
 
@@ -265,7 +267,7 @@ async def test_numbers_begin_with_the_clock_and_are_never_lowered(server: Server
     first = (await posted(await server(), NewItem("1")))[0].seq
     now = await ask(database, "SELECT (extract(epoch FROM now()) * 1000)::bigint")
     assert isinstance(now, int)
-    assert 0 <= (now << turn_module.NUMBERS_A_MS) - first < 60_000 << turn_module.NUMBERS_A_MS
+    assert 0 <= (now << numbers.A_MS) - first < 60_000 << numbers.A_MS
     assert (await posted(await server(), NewItem("1")))[0].seq == first + 1, "the clock is not clearly ahead"
     await ask(database, "SELECT setval('leaseway.number', $1)", first + (1 << 50))
     assert (await posted(await server(), NewItem("1")))[0].seq == first + (1 << 50) + 1
@@ -275,7 +277,7 @@ async def test_numbers_that_the_database_lost_do_not_come_again(server: Server, 
     """A standby that was behind took over: who was told of an item that is lost must not find another by its id."""
     store = await server()
     (item,) = await posted(store, NewItem("1"))
-    behind = item.seq - 2 * turn_module.AHEAD
+    behind = item.seq - 2 * numbers.AHEAD
     await ask(database, "SELECT setval('leaseway.number', $1)", behind)
     (lost,) = await posted(store, NewItem("1"))
     assert lost.seq == behind + 1
@@ -350,6 +352,7 @@ async def test_a_connection_that_swallows_all_is_given_up_for_another(
 ) -> None:
     """As where a firewall has forgotten it: nothing ends, nothing comes, and another one would do."""
     monkeypatch.setattr(database_module, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(database_module, "TURN_SECONDS", 0.3)
     async with way_to_database(url) as way, await Database.open(way.url) as database:
         store = await TestedPostgresStore.enter(database, "queue", lambda: NOW)
         await asks(store, database)
@@ -506,7 +509,7 @@ async def test_a_commit_that_was_canceled_may_be_that_of_the_statement_before_an
 
 @pytest.mark.protocol("7.20")
 async def test_who_may_only_read_is_as_without_space_and_is_left_for_another(url: str, postgres: Postgres) -> None:
-    """In a failover a name leads to a standby for a while: connections that stayed there would never be of use."""
+    """A pooler may lead to a standby for a while: connections that stayed there would never be of use."""
     name = url.rpartition("/")[2]
     async with await Database.open(url) as database, AsyncExitStack() as stack:
         store = await TestedPostgresStore.enter(database, "queue", lambda: NOW)
@@ -534,6 +537,28 @@ async def test_who_may_only_read_is_as_without_space_and_is_left_for_another(url
             for _ in range(2):
                 beside = await several.enter_async_context(database.transaction())
                 assert await beside.fetchval("SHOW transaction_read_only") == "off"
+
+
+@pytest.mark.protocol("7.20")
+async def test_a_standby_is_asked_nothing_until_it_takes_over() -> None:
+    """In a failover a name may lead to one for a while. What it says may be older than what was acknowledged."""
+    with own_postgres() as postgres:
+        async with fresh_database(postgres) as url, await Database.open(url) as database:
+            store = await TestedPostgresStore.enter(database, "queue", lambda: NOW)
+            (item,) = await posted(store, NewItem("1"))
+            await asyncio.to_thread(postgres.stop, "fast")
+            await asyncio.to_thread(postgres.start_as_standby)
+            assert await refusal(url) == (
+                f"the database {database.address} cannot be reached: "
+                "it is a standby, which can only be read; name the primary"
+            )
+            for asks in (store.counts, lambda: loaded(store, item.id), lambda: store.ahead(item.position, 1)):
+                with pytest.raises(StoreAway, match="it is a standby"):
+                    await asks()
+            await asyncio.to_thread(postgres.promote)
+            assert await store.ahead(item.position, 1) == 0
+            assert len(await posted(store, NewItem("2"))) == 1
+            await PostgresStore.close(store)
 
 
 @contextmanager

@@ -128,6 +128,15 @@ class OwnPostgres(Postgres):
         """Ends it: "immediate" as a crash does, "fast" properly."""
         self._run("pg_ctl", "-D", self._data, "-m", mode, "-w", "stop")
 
+    def start_as_standby(self) -> None:
+        """Starts it so that it can only be read, as the standby of a server that is gone, until `promote`."""
+        (self._data / "standby.signal").touch()
+        self.start()
+
+    def promote(self) -> None:
+        """From now on it can be written, as in a failover."""
+        self._run("pg_ctl", "-D", self._data, "-w", "promote")
+
     def _run(self, program: str, *arguments: str | Path) -> None:
         ran = subprocess.run(
             [self._binaries / program, *arguments],

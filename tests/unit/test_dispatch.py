@@ -179,6 +179,16 @@ def test_a_claim_that_does_not_wait_does_so_for_what_others_have_in_hand_and_a_s
     assert (brief in dispatch, waiting in dispatch) == (False, True)
 
 
+def test_a_claim_that_is_kept_for_what_others_have_in_hand_is_as_brief_after_a_turn_that_failed() -> None:
+    brief = ask()
+    dispatch = added(brief)
+    dispatch.pass_by(["a"], 100)
+    dispatch.take(brief)
+    dispatch.rollback()
+    assert dispatch.unanswered(searched=False) == [brief]
+    assert dispatch.next_end() == 100 + HANDS_MS
+
+
 def test_where_nobody_waits_nobody_looks_for_what_was_passed_by() -> None:
     dispatch = Dispatch()
     dispatch.pass_by(["a"], 100)

@@ -37,8 +37,14 @@ class Board:
         """All of them."""
         servers = (ME, *self.turns)
         return self.paused, [
-            Share(server, self.last.get(server, 0), 2, server in self.watched, {"pending": 5}) for server in servers
+            Share(server, self.last.get(server, 0), *self._seen_of(server), {"pending": 5}) for server in servers
         ]
+
+    def _seen_of(self, server: int) -> tuple[int, bool]:
+        """Its workers, and whether anybody watches there."""
+        if server == ME:
+            return self.shown[-1] if self.shown else (0, False)
+        return 2, server in self.watched
 
     async def changes(self, seen: Mapping[int, int]) -> list[Turned]:
         """Those that are still there."""
@@ -170,6 +176,19 @@ async def test_who_watches_here_is_shown_at_once_and_for_a_while() -> None:
     await place.neighbours.show(3, watched=False, now=NOW + WATCHED_MS - 1)
     await place.neighbours.show(3, watched=False, now=NOW + WATCHED_MS)
     assert (place.board.shown, place.sent) == ([(3, True), (3, False)], [WATCHES])
+
+
+async def test_a_server_that_was_forgotten_while_it_stood_still_is_shown_anew() -> None:
+    place = Place()
+    await place.neighbours.show(3, watched=True, now=NOW)
+    for later in range(2):
+        await place.look(NOW + later * LOOK_MS)
+        await place.neighbours.show(3, watched=True, now=NOW)
+    assert place.board.shown == [(3, True)]
+    place.board.shown.clear()
+    await place.look(NOW + 2 * LOOK_MS)
+    await place.neighbours.show(3, watched=True, now=NOW)
+    assert (place.board.shown, place.sent) == ([(3, True)], [WATCHES] * 2)
 
 
 async def test_turns_say_what_they_changed_while_there_are_others_and_a_while_longer() -> None:

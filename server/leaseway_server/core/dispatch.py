@@ -39,12 +39,16 @@ IDLE_LANES: Final = 64
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A claim in its lane. `number` is its age, `left` how many items it still takes."""
+    """A claim in its lane. `number` is its age, `left` how many items it still takes.
+
+    One that is `brief` does not wait, unless for what other servers have in hand.
+    """
 
     number: int
     ask: Ask
     answer: Answer
     left: int
+    brief: bool
     size: int = 0
     """Characters of the items that it was given so far."""
     lane: "Lane" = field(init=False)
@@ -108,7 +112,7 @@ class Dispatch:
 
     def add(self, ask: Ask, answer: Answer) -> None:
         """A new claim, the youngest of its lane."""
-        waiting = Waiting(next(self._numbers), ask, answer, ask.count)
+        waiting = Waiting(next(self._numbers), ask, answer, ask.count, brief=not ask.until)
         self._undo.append((waiting, 0))
         self._enter(waiting)
 
@@ -316,7 +320,7 @@ class Dispatch:
         self._by_holder.setdefault(ask.holder, {})[waiting.number] = ask
         if ask.until:
             heapq.heappush(self._ends, (ask.until, waiting.number))
-        else:
+        if waiting.brief:
             self._brief[waiting.number] = waiting
 
     def _lane(self, criteria: Criteria) -> Lane:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from math import ceil
 from typing import Final
 
 import asyncpg
@@ -14,8 +15,9 @@ from leaseway_server.moving.tables import ADRIFT, ITEM, TABLES, Key, Row, Table,
 from leaseway_server.store.moved import Mark, read_mark
 from leaseway_server.store.place import PostgresUrl
 from leaseway_server.store.postgres.database import Connection, Database
+from leaseway_server.store.postgres.locks import lock_numbers
+from leaseway_server.store.postgres.numbers import AHEAD
 from leaseway_server.store.postgres.servers import GONE_MS
-from leaseway_server.store.postgres.turn import AHEAD
 from leaseway_server.store.queries import load_queries
 
 _SQL: Final = load_queries("leaseway_server.moving", "postgres.sql")
@@ -112,6 +114,7 @@ class PostgresQueue:
     async def begin(self, facts: Facts, mark: Mark) -> None:
         """Makes the queue; and what was given out before it came is given out by nobody here."""
         async with _transaction(self._database) as connection:
+            await lock_numbers(connection)
             await connection.execute(_SQL["raise_numbers"], facts.numbers, AHEAD)
             await connection.execute(_SQL["skip_numbers"], facts.numbers)
             await connection.execute(_SQL["make"], self.name)
@@ -165,7 +168,7 @@ class PostgresQueue:
         if server is not None:
             raise StoreRefused(
                 f"{self.where} is served by a server on {server}; stop all servers that serve it. One that was killed "
-                f"counts as gone after {GONE_MS // 1000} s"
+                f"counts as gone after {ceil(GONE_MS / 1000)} s"
             )
 
 

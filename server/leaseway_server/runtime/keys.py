@@ -27,10 +27,11 @@ class Keys:
         self._holders: dict[Key, dict[str, None]] = {}
         """The ids of who holds a key, or may have let it pass. Where `visibility` was "own" before, several may."""
 
-    async def lock(self, posts: Iterable[NewItem]) -> None:
-        """Nobody else posts their keys meanwhile; call it before rows are loaded."""
-        if keys := {new.key for new in posts if new.key}:
-            await self._turn.lock_keys(keys)
+    async def lock(self, posts: Iterable[NewItem], retried: Collection[str]) -> None:
+        """Nobody else posts their keys meanwhile; call it before rows are loaded. A key never changes."""
+        rows = await self._turn.look(retried) if retried else {}
+        keys = {new.key for new in posts} | {item.key for item in rows.values()}
+        await self._turn.lock_keys(keys - {""})
 
     async def load(self, posts: Iterable[NewItem], retried: Iterable[str]) -> None:
         """Reads who holds the keys of these posts, and of these rows that are there already."""

@@ -18,6 +18,8 @@ WATCHED_MS: Final = 10_000
 """So long after the last claim or watcher left, others still hint at what they do: the next ones come soon."""
 ANNOUNCED_MS: Final = 60_000
 """So long after the last other server was seen, turns still say what they changed: it may only have stood still."""
+NOTHING: Final = (0, False)
+"""What is shown of a server at first: no workers, and nobody who watches."""
 TURNED: Final = "turned"
 WATCHES: Final = "watches"
 
@@ -60,9 +62,10 @@ class Neighbours:
         self._watching: set[int] = set()
         self._announced_until = 0
         self._watched_until = 0
-        self._shown: tuple[int, bool] = (0, False)
+        self._shown = NOTHING
         self._told: dict[int, tuple[int, ...]] = {}
         self._look_at = 0
+        self._rest_until = 0
         self._hinted = False
 
     # ── Who is there ──
@@ -105,7 +108,12 @@ class Neighbours:
 
     def is_due(self, now: int, *, watched: bool) -> bool:
         """Whether to look now. `watched`: somebody here watches or waits."""
-        return self._hinted or now >= self._look_at or (watched and not self._shown[1])
+        due = self._hinted or now >= self._look_at or (watched and not self._shown[1])
+        return due and now >= self._rest_until
+
+    def rest(self, now: int) -> None:
+        """The store could not do what was asked, though it is there: nothing is due for a while."""
+        self._rest_until = now + LOOK_MS
 
     async def look(self, now: int) -> News:
         """What is new since the last time: after a hint only what was done, each second also how it stands."""
@@ -125,6 +133,8 @@ class Neighbours:
         for share in shares:
             for status, number in share.counts.items():
                 news.counts[status] = news.counts.get(status, 0) + number
+        # Whoever said nothing for long was forgotten by the others, with what it had shown: it is shown anew.
+        self._shown = next(((each.workers, each.watched) for each in shares if each.server == self._epoch), NOTHING)
         others = [share for share in shares if share.server in self._alive]
         self.workers = sum(share.workers for share in others)
         self._watching = {share.server for share in others if share.watched}

@@ -6,6 +6,7 @@ Whoever says nothing for some seconds is gone; whoever speaks again is back. Wha
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Final
 
 from leaseway_server.core.errors import StoreError
@@ -17,8 +18,8 @@ BEAT_SECONDS: Final = 1.0
 JOIN_SECONDS: Final = 0.1
 JOIN_ROLLS: Final = 30
 """So many rolls at most a server waits until the others have seen it; who is not there by then is about to be gone."""
-FORGET_BEATS: Final = 600
-"""Those that are gone for long are looked for so seldom."""
+FORGET_SECONDS: Final = 600.0
+"""Those that are gone for long are looked for so seldom; no beat waits for that."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +41,6 @@ class Peers:
         self._missed = missed
         self._alive: frozenset[int] = frozenset()
         self._newest = 0
-        self._beats = 0
 
     async def join(self) -> None:
         """Returns when all others know of this server: from then on their turns say what they change."""
@@ -58,16 +58,24 @@ class Peers:
         queue.meet(self._alive, self._newest)
 
     async def run(self) -> None:
-        """Says so each second until it is cancelled."""
+        """Says so each second until it is cancelled, and has those forgotten that are gone for long."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._beat_on())
+            group.create_task(self._forget_on())
+
+    async def _beat_on(self) -> None:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             try:
                 self._meet(await self._beat())
-                self._beats += 1
-                if self._beats % FORGET_BEATS == 0:
-                    await self._registry.forget()
             except StoreError:
                 self._missed()
+
+    async def _forget_on(self) -> None:
+        while True:
+            await asyncio.sleep(FORGET_SECONDS)
+            with suppress(StoreError):  # Another server may do it, or this one the next time.
+                await self._registry.forget()
 
     async def leave(self) -> None:
         """A planned stop: the others need not wait to see that it is gone."""

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from leaseway_server.core.dispatch import Dispatch
+from leaseway_server.core.errors import StoreBusy, StoreFull
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.epochs import Epochs
 from leaseway_server.runtime.hub import Hub
@@ -99,6 +100,13 @@ class Surroundings:
         """Takes in what others did, and shows them how it is here; nothing where nothing is due."""
         if not self.due:
             return None
+        try:
+            return await self._look()
+        except (StoreBusy, StoreFull):
+            self.neighbours.rest(self._clock.now())
+            raise
+
+    async def _look(self) -> News:
         await self.neighbours.show(self._teller.sockets, watched=self._watched, now=self._clock.now())
         news = await self.neighbours.look(self._clock.now())
         await self._tell_of([*self._hub.wanted(news.changed), *self._leases.among(news.changed)], news.ended)

@@ -180,7 +180,7 @@ class TurnWork:
         if sweeps.told:
             await self._turn.stamp(sweeps.told)
         await self._posts.number(len(posts))
-        await self._keys.lock(posts)
+        await self._keys.lock(posts, retried)
         await self._load_rows(named, sweeps.leases, owed)
         await self._keys.load(posts, retried)
 

@@ -24,6 +24,8 @@ CONNECT_SECONDS: Final = 5.0
 """So long a connection may take to be made."""
 ANSWER_SECONDS: Final = 30.0
 """An answer that takes longer than this does not come: the connection is taken for dead."""
+TURN_SECONDS: Final = 10.0
+"""The same in a turn, for which all wait: each of its statements is about few rows, and waits for no lock longer."""
 POOL: Final = 4
 """So many connections at most for what runs beside the turns: lists, tokens, the heartbeat."""
 BESIDE: Final = POOL - 1
@@ -83,8 +85,8 @@ class Database:
         self._pool.terminate()
 
     async def connect(self) -> Connection:
-        """A connection of one's own, to be closed by who asked. Raises `StoreAway`."""
-        connection = await _connect(self.address.url, **self._settings)
+        """A connection of one's own, as a turn needs it, to be closed by who asked. Raises `StoreAway`."""
+        connection = await _connect(self.address.url, **self._settings | {"command_timeout": TURN_SECONDS})
         with postgres_errors():
             await _prepare(connection)
         return connection
@@ -197,7 +199,11 @@ async def first_connection(url: str, *, oldest: int = OLDEST) -> AsyncIterator[F
 
 
 def _settings(*, pooled: bool) -> dict[str, Any]:
-    shared: dict[str, Any] = {"timeout": CONNECT_SECONDS, "command_timeout": ANSWER_SECONDS}
+    shared: dict[str, Any] = {
+        "timeout": CONNECT_SECONDS,
+        "command_timeout": ANSWER_SECONDS,
+        "target_session_attrs": "primary",  # What a standby says may be older than what was acknowledged.
+    }
     return shared | ({"statement_cache_size": 0} if pooled else {"server_settings": _SETTINGS})
 
 
@@ -242,6 +248,8 @@ def _reason(error: Exception) -> str:
             return f"{said_by(error)} (there CREATE ROLE makes a user, and pg_hba.conf says who is let in from where)"
         case TimeoutError():
             return f"no answer within {CONNECT_SECONDS:g} s"
+        case asyncpg.TargetServerAttributeNotMatched():
+            return "it is a standby, which can only be read; name the primary"
         case ConnectionRefusedError():
             return "nobody listens there; is PostgreSQL running, and with this address in listen_addresses?"
         case gaierror():

@@ -15,7 +15,7 @@ ALL: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalCli
 """Whatever the driver raises for what goes wrong at the other end, or on the way there."""
 _FULL: Final = frozenset(
     {
-        "25006",  # read-only transaction: a standby, or a database that was set so
+        "25006",  # read-only transaction: a database that was set so, or a standby behind a pooler
         "42501",  # rights that were taken away meanwhile
     }
 )
@@ -69,7 +69,7 @@ def in_step(connection: "Breakable") -> Iterator[None]:
     A cancel may come when the statement that it was meant for is answered already. Then its error is read as the answer
     to the next one, whose own answer to the one behind that: nothing that is heard there can be believed any more, not
     even that a COMMIT was not done. Where no answer came, a path may be broken that swallows all that follows, too; and
-    in a failover a name leads to a standby for a while. The next connection may do better.
+    in a failover a pooler may lead to a standby for a while. The next connection may do better.
     """
     try:
         yield

@@ -52,7 +52,10 @@ JOIN leaseway.change ON change.queue = $1 AND change.server = seen.server AND ch
 ORDER BY change.server, change.turn;
 
 -- name: show
-UPDATE leaseway.share SET workers = $3, watched = $4 WHERE queue = $1 AND server = $2;
+-- Also where the server was forgotten meanwhile, with its share.
+INSERT INTO leaseway.share (queue, server, workers, watched, match)
+SELECT $1, $2, $3, $4, match FROM leaseway.queue WHERE id = $1
+ON CONFLICT (queue, server) DO UPDATE SET workers = excluded.workers, watched = excluded.watched;
 
 -- name: count_rates
 INSERT INTO leaseway.activity (queue, server, minute, posted, claimed, finished, failed, dead, requeued)

@@ -17,9 +17,10 @@ from leaseway_server.core.model import HTTP, STATUSES, Item, Position, Status
 from leaseway_server.store.columns import item_of
 from leaseway_server.store.moved import refuse_moved
 from leaseway_server.store.postgres import servers
-from leaseway_server.store.postgres.database import Connection, Database, roll_back
+from leaseway_server.store.postgres.database import ANSWER_SECONDS, Connection, Database, roll_back
 from leaseway_server.store.postgres.faults import in_step, postgres_errors
 from leaseway_server.store.postgres.looking import PostgresLooking
+from leaseway_server.store.postgres.numbers import Numbers
 from leaseway_server.store.postgres.rematch import matched, rematch
 from leaseway_server.store.postgres.statements import SQL
 from leaseway_server.store.postgres.turn import Numbering, PostgresTurn, Row
@@ -56,6 +57,7 @@ class PostgresStore:
         """The queue's number in the database."""
         self.numbering: Final = Numbering(epoch)
         self.ids: Final = IdPermutation(id_key)
+        self._numbers = Numbers()
         self._database = database
         self._time_of = time_of
         self._connection: Connection | None = None
@@ -78,10 +80,10 @@ class PostgresStore:
     async def turn(self, *, durable: bool) -> AsyncIterator[PostgresTurn]:
         """A transaction; see `base.Store.turn`. Raises `StoreAway`, `StoreBusy`, `StoreFull`."""
         async with self._transaction() as connection:
-            self.numbering.raised &= (
-                not self._database.pooled
-            )  # Behind a pooler the database may be another at any time.
-            yield PostgresTurn(connection, self.queue, self.ids, self.numbering, self._time_of, durable=durable)
+            if self._database.pooled:  # Behind that the database may be another one in each turn.
+                self._numbers.raised = False
+            numbered = (self._numbers, self.numbering)
+            yield PostgresTurn(connection, self.queue, self.ids, *numbered, self._time_of, durable=durable)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Connection]:
@@ -95,22 +97,25 @@ class PostgresStore:
                 if not connection.is_closed() and connection.is_in_transaction():
                     await roll_back(connection)
 
-    async def ask(self, statement: str, *arguments: object) -> list[Row]:
-        """Runs one statement by the connection of the turns, between two of them: a transaction of its own."""
+    async def ask(self, statement: str, *arguments: object, patience: float | None = None) -> list[Row]:
+        """Runs one statement by the connection of the turns, between two of them: a transaction of its own.
+
+        It has so many seconds, or as many as one of a turn.
+        """
         if not self._database.pooled:
             with postgres_errors():
                 connection = await self._connected()
                 with in_step(connection):
-                    return await connection.fetch(statement, *arguments)
+                    return await connection.fetch(statement, *arguments, timeout=patience)
         async with self._transaction() as connection:  # Else what is prepared is not where it is executed.
-            rows = await connection.fetch(statement, *arguments)
+            rows = await connection.fetch(statement, *arguments, timeout=patience)
             await connection.execute("COMMIT")
         return rows
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._database.connect()
-            self.numbering.raised = False
+            self._numbers.raised = False
         return self._connection
 
     async def committed(self) -> bool:
@@ -152,8 +157,8 @@ class PostgresStore:
         return bool(paused)
 
     async def leases(self) -> list[Item]:
-        """All items that are `processing`, but for those of other servers that live."""
-        rows = await self.ask(SQL["leases"], self.queue, self.epoch, HTTP, servers.GONE_MS)
+        """All items that are `processing`, but for those of other servers that live. They may be very many."""
+        rows = await self.ask(SQL["leases"], self.queue, self.epoch, HTTP, servers.GONE_MS, patience=ANSWER_SECONDS)
         return [item_of(self.ids, row) for row in rows]
 
     async def page(self, wanted: Filter, cursor: str, limit: int, now: int, *, results: bool) -> Page | None:

@@ -6,7 +6,6 @@ Each verb is one statement, however many items it is about; no more may travel i
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import compress
 from operator import ne, or_
 from typing import Any, Final, TypeAlias
@@ -19,27 +18,16 @@ from leaseway_server.core.match import Narrowing
 from leaseway_server.core.model import START, STATUSES, Candidate, Item, Position, Status
 from leaseway_server.core.retention import Outstayed
 from leaseway_server.store import bounds
-from leaseway_server.store.columns import (
-    COLUMNS,
-    attempt_values_of,
-    item_of,
-    values_of,
-)
+from leaseway_server.store.columns import COLUMNS, attempt_values_of, item_of, values_of
 from leaseway_server.store.postgres.database import Connection
 from leaseway_server.store.postgres.faults import in_step, postgres_errors
+from leaseway_server.store.postgres.locks import KeyLocks
+from leaseway_server.store.postgres.numbers import Numbers
 from leaseway_server.store.postgres.statements import SQL, insert, pick_match, update
 
 Row: TypeAlias = Any
 """A record of the driver; the statement says what is in it."""
 
-NUMBERS_A_MS: Final = 10
-"""Bits: a database whose queues get less than 1,024 posts a ms, over its life, never meets a number that it lost again,
-as an old copy has, or a standby that took over."""
-AHEAD: Final = 1 << 20
-"""So many numbers the clock has to be ahead before they are raised."""
-KEY_LOCKS: Final = 64
-"""A turn with more keys than this has all keys of the queue to itself: each lock has its place in a table of a fixed
-size."""
 _APART: Final = tuple(COLUMNS.index(name) for name in ("fetched_at", "meta", "progress", "error"))
 """What is written where it differs, and else not: `stamp` has written the one meanwhile, the others may be large."""
 _CANDIDATE: Final = len(Candidate._fields)
@@ -53,8 +41,6 @@ class Numbering:
     turn: int = 0
     announce: bool = False
     """Whether turns say what they changed: there are other servers."""
-    raised: bool = False
-    """Whether the numbers of items are known to be up with the clock in the database that the connection leads to."""
 
 
 @dataclass(slots=True)
@@ -78,6 +64,7 @@ class PostgresTurn:
         connection: Connection,
         queue: int,
         ids: IdPermutation,
+        numbers: Numbers,
         numbering: Numbering,
         time_of: Callable[[int], int],
         *,
@@ -91,6 +78,7 @@ class PostgresTurn:
         self._execute = connection.execute
         self._queue = queue
         self._ids = ids
+        self._numbers = numbers
         self._numbering = numbering
         self._time_of = time_of
         self._durable = durable
@@ -98,7 +86,7 @@ class PostgresTurn:
         self._told: list[tuple[str, int]] = []
         self._picked: dict[int, Row] = {}
         self._written = _Written()
-        self._locked_keys: set[str] = set()
+        self._key_locks = KeyLocks(connection, queue)
 
     async def load(self, ids: Collection[str]) -> dict[str, Item]:
         """The items that exist."""
@@ -196,16 +184,7 @@ class PostgresTurn:
 
     async def new_ids(self, count: int) -> list[tuple[int, str]]:
         """Numbers and ids for new items."""
-        if not self._numbering.raised:
-            await self._raise_numbers()
-            self._numbering.raised = True
-        return [(seq, self._ids.id_of(seq)) for (seq,) in await self._fetch(SQL["numbers"], count)]
-
-    async def _raise_numbers(self) -> None:
-        """One server at a time, so that none lowers what another has raised."""
-        if await self._connection.fetchval(SQL["numbers_are_behind"], NUMBERS_A_MS, AHEAD):
-            await self._fetch(SQL["lock"], _lock("numbers"))
-            await self._fetch(SQL["raise_numbers"], NUMBERS_A_MS, AHEAD)
+        return [(seq, self._ids.id_of(seq)) for seq in await self._numbers.take(self._connection, count)]
 
     async def insert(self, items: Sequence[Item]) -> None:
         """New items."""
@@ -297,17 +276,8 @@ class PostgresTurn:
         return {item.id: sizes[item.seq] for item in items}
 
     async def lock_keys(self, keys: Collection[str]) -> None:
-        """Each key by itself, or all of the queue's at once; the locks of the first kind count as one of the second."""
-        new = set(keys) - self._locked_keys
-        if not new:
-            return
-        self._locked_keys |= new
-        all_keys = _lock(f"{self._queue}")
-        if len(new) > KEY_LOCKS:
-            await self._fetch(SQL["lock"], all_keys)
-            return
-        locks = sorted({_lock(f"{self._queue} {key}") for key in new})
-        await self._fetch(SQL["lock_keys"], [all_keys, *locks], all_keys)
+        """See `KeyLocks`."""
+        await self._key_locks.take(keys)
 
     async def key_holders(self, keys: Collection[Key]) -> list[Item]:
         """Who holds these keys, which are locked if they were not yet."""
@@ -397,8 +367,3 @@ class PostgresTurn:
 
     def _ended(self, items: Iterable[Item]) -> None:
         self._written.ended.update((item.seq, item.posted_by) for item in items if item.terminal)
-
-
-def _lock(name: str) -> int:
-    """The number of an advisory lock."""
-    return int.from_bytes(blake2b(f"leaseway {name}".encode(), digest_size=8).digest(), "big", signed=True)
