@@ -105,13 +105,17 @@ class Neighbours:
 
     def is_due(self, now: int, *, watched: bool) -> bool:
         """Whether to look now. `watched`: somebody here watches or waits."""
-        return self._hinted or now >= self._look_at or (watched and not self._shown[1])
+        return self._hinted or self._is_time(now) or (watched and not self._shown[1])
+
+    def _is_time(self, now: int) -> bool:
+        """Also where the clock was set back since the last look."""
+        return not self._look_at - LOOK_MS <= now < self._look_at
 
     async def look(self, now: int) -> News:
         """What is new since the last time: after a hint only what was done, each second also how it stands."""
         hinted, self._hinted = self._hinted, False
         news = News()
-        if now >= self._look_at:
+        if self._is_time(now):
             self._look_at = now + LOOK_MS
             await self._read(await self._read_shares(news), news)
             news.rates = await self.shared.rates(now - 2 * MINUTE_MS)
