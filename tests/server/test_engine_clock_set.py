@@ -125,6 +125,15 @@ async def test_many_leases_count_anew_in_slices_and_none_ends_meanwhile(
         assert (found.lease_until, found.rev, found.status) == (bench.clock.now() + LEASE, item.rev, "processing")
 
 
+async def test_leases_count_anew_at_once_also_where_the_process_stood_still(bench: Bench) -> None:
+    """As after an outage of the database: a server that starts meanwhile finds them right."""
+    item = await bench.claimed(HTTP)
+    bench.clock.advance(HOUR)
+    bench.clock.step(HOUR)
+    await bench.engine.step()
+    assert (await bench.read(item.id)).lease_until == bench.clock.now() + LEASE
+
+
 async def test_who_renews_by_the_clock_as_it_is_counts_from_then(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     item = await bench.claimed(holder := bench.engine.new_holder())
     bench.clock.step(-HOUR)

@@ -13,7 +13,7 @@ from typing import Final
 from leaseway_server.core.dispatch import AGAIN_MS, Dispatch
 from leaseway_server.core.keys import swept_at
 from leaseway_server.core.model import Changes, Item
-from leaseway_server.runtime.leases import Leases
+from leaseway_server.runtime.leases import AT_ONCE, Leases
 from leaseway_server.runtime.retention import LOOK_MS
 from leaseway_server.runtime.turn import SLICE, Sweeps, TurnWork
 from leaseway_server.store.base import Turn
@@ -133,7 +133,7 @@ class Deadlines:
         rested = rows_now >= self._rest_until
         return Sweeps(
             claims=self._claims_over(rows_now),
-            leases=self._leases.over(rows_now, SLICE) if now >= self._patient_until else (),
+            leases=self._leases.over(rows_now if now >= self._patient_until else AT_ONCE, SLICE),
             due=rested and 0 < self.minima.due <= rows_now,
             expiry=rested and 0 < self.minima.expiry <= rows_now,
             keys=rested and 0 < self._key_end <= rows_now,

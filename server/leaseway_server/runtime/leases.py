@@ -18,6 +18,8 @@ from leaseway_server.core.policy import Policy
 from leaseway_server.runtime.epochs import Epochs
 
 SPARE_ENDS: Final = 1_000
+AT_ONCE: Final = 1
+"""When a lease ends that is to count anew: long ago, whatever the clock says."""
 
 
 @dataclass(slots=True)
@@ -189,7 +191,7 @@ class Leases:
 
     def _ends_at(self, lease: Lease) -> int:
         if lease.anew:
-            return 1  # Long ago, whatever the clock says.
+            return AT_ONCE
         if self._epochs.orphaned(lease.holder):
             return self._grace_until(lease.holder, lease.until)
         silent = progress_deadline(lease.progress_at, self._policy)
