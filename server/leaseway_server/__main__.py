@@ -36,8 +36,8 @@ from leaseway_server.web.traced import Traced
 STOP_SECONDS = 2
 """So long after the drain (3 s) a planned stop waits for clients that take or answer nothing: it is over within 6 s."""
 GONE = 2
-"""The exit status where a store is gone: another start would make a new one with nothing in it, so a person decides.
-The unit does not start it again, as with a mistake in the configuration."""
+"""The exit status where a store is gone: another start would make a new one with nothing in it, or be refused where it
+was moved, so a person decides. The unit does not start it again, as with a mistake in the configuration."""
 REFRESH_SECONDS = 1.0
 TICK_SECONDS = 1.0
 """So often uvicorn writes the date that its answers carry."""

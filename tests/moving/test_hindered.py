@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leaseway_server.core.errors import StoreLost, StoreRefused
+from leaseway_server.core.errors import StoreGone, StoreRefused
 from leaseway_server.core.lifecycle import create
 from leaseway_server.core.model import NewItem
 from leaseway_server.moving import tables
@@ -86,7 +86,7 @@ async def test_a_server_that_stood_still_writes_nothing_once_the_queue_has_left(
     async with database.opened("demo") as store:
         await run(database, "UPDATE leaseway.server SET beat_at = 0")
         await move(database, folder)
-        with pytest.raises(StoreLost, match="was moved to another store"):
+        with pytest.raises(StoreGone, match="was moved to another store"):
             async with store.turn(durable=True) as turn:
                 await turn.time()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from leaseway_server.core.model import HTTP, Item, NewItem
 from leaseway_server.runtime import peers
 from leaseway_server.runtime.clock import Clock
 from leaseway_server.runtime.epochs import BITS
+from leaseway_server.store.moved import Mark
 from leaseway_server.store.postgres import servers
 from leaseway_server.store.postgres.database import Database
 from leaseway_server.store.postgres.store import PostgresStore
@@ -309,6 +311,21 @@ async def test_a_server_whose_tables_are_gone_ends_and_only_a_person_has_them_ma
         assert (await server.stop()).status == 0
         await server.start()
         assert b"store.made" not in server.output[told:]
+
+
+async def test_a_server_whose_queue_was_moved_meanwhile_ends_and_only_a_person_starts_it_again(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    """It stood still for so long that nobody took it for alive, and the move did not wait for it."""
+    async with fresh_database(postgres) as url, server_process(tmp_path, QUICK, store=url) as server:
+        mark = Mark("left", "1", "elsewhere", 0).text
+        await run(url, f"UPDATE leaseway.queue SET move = '{mark}'")  # noqa: S608
+        async with httpx.AsyncClient(base_url=server.base_url) as http:
+            with suppress(httpx.TransportError):  # It may end before it says so.
+                assert (await http.post("/demo/items", json={"item": 1})).status_code >= 500
+        assert (await server.ended()).status == GONE
+        assert b"was moved to another store" in server.output
+        assert b"Traceback" not in server.output
 
 
 @pytest.mark.protocol("7.15")

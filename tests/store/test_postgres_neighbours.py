@@ -71,6 +71,14 @@ async def test_servers_see_each_other_while_they_say_that_they_live(database: Da
     assert set((await one.beat()).alive) == set()
 
 
+async def test_whose_last_word_is_of_later_died_before_the_clock_was_set_back(database: Database, enter: Enter) -> None:
+    one, other = await enter(), await enter()
+    await aged(database, other.epoch, -GONE_MS - 60_000)
+    assert set((await one.beat()).alive) == set()
+    await other.beat()
+    assert set((await one.beat()).alive) == {other.epoch}
+
+
 async def test_who_was_forgotten_enters_anew_by_saying_that_it_lives(database: Database, enter: Enter) -> None:
     one, other = await enter(), await enter()
     store = await PostgresStore.open(database, "queue", other.epoch)

@@ -9,7 +9,7 @@ START: Final = 1_800_000_000_000
 
 
 class ManualClock(Clock):
-    """`now` stands still until `advance`. `chance` gives `dice`, in the middle unless a test sets it."""
+    """It stands still until `advance`, and is set by `step`. `chance` gives `dice`, which a test may set."""
 
     def __init__(self, start: int = START) -> None:
         super().__init__()
@@ -17,9 +17,13 @@ class ManualClock(Clock):
         self._now = start
         self._sleepers: dict[asyncio.Future[object], int] = {}
 
-    def now(self) -> int:
+    def steady(self) -> int:
         """Milliseconds since the epoch, as far as the test has moved it."""
         return self._now
+
+    def step(self, ms: int) -> None:
+        """The store's clock is set by so much, and it is seen at once."""
+        self.stepped += ms
 
     def chance(self) -> float:
         """What the test says it is."""

@@ -8,6 +8,7 @@ from typing import Any
 from leaseway_server.core.events import (
     Adjust,
     Cancel,
+    ClockSet,
     Due,
     Event,
     Expire,
@@ -197,6 +198,11 @@ ROWS: dict[str, tuple[Item, Event, dict[str, Any]]] = {
         held(lease_until=LATER),
         LeaseEnd(),
         {"status": "pending", "ready": 1, "losses": 1, "ending": "lost", **GONE},
+    ),
+    "processing · the clock was set": (
+        held(lease_until=LATER + DAY, progress_at=LATER + DAY),
+        ClockSet(),
+        {"lease_until": LATER + LEASE, "progress_at": LATER},
     ),
     "processing, from before the start · the grace is over": (
         held(losses=2),

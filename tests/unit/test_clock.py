@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from leaseway_server.runtime.clock import Clock
+from leaseway_server.runtime.clock import STEP_MS, Clock
 from support.clock import ManualClock
 
 
@@ -78,10 +78,24 @@ def test_a_clock_follows_another_and_never_goes_back() -> None:
     clock.agree(there, 0)
     assert 0 <= clock.now() - there < 5_000, "the first time it jumps"
     before = clock.now()
-    clock.agree(before - 30_000, 0)
+    clock.agree(before - STEP_MS // 4, 0)
     assert clock.now() == clock.now() == before, "then it stands still"
-    clock.agree(before + 30_000, 10)
-    assert 0 <= clock.now() - before - 30_000 < 5_000
+    clock.agree(before + STEP_MS // 4, 10)
+    assert 0 <= clock.now() - before - STEP_MS // 4 < 5_000
+    assert clock.stepped == 0
+
+
+@pytest.mark.parametrize("step", [STEP_MS + 100, -STEP_MS - 100, 86_400_000, -86_400_000])
+def test_where_the_other_clock_was_set_the_time_goes_along_and_what_is_steady_does_not(step: int) -> None:
+    clock = Clock()
+    clock.agree(clock.now(), 0)
+    now, steady = clock.now(), clock.steady()
+    clock.agree(now + step, 0)
+    assert 0 <= clock.now() - now - step < 5_000
+    assert 0 <= clock.steady() - steady < 5_000
+    assert abs(clock.stepped - step) < 100
+    clock.agree(clock.now(), 0)
+    assert abs(clock.stepped - step) < 100, "a step is one"
 
 
 def test_what_may_be_the_way_of_the_answer_moves_no_clock() -> None:

@@ -306,6 +306,24 @@ def test_claims_end_at_their_time_in_its_order() -> None:
     assert len(dispatch) == 1, "a claim without a time does not end by it"
 
 
+def test_claims_wait_on_where_the_clock_is_set() -> None:
+    """Who came when it was set already, though that was not seen yet, waits no longer than it asked for."""
+    for step in (-1_000_000, 1_000_000):
+        dispatch, now = Dispatch(), 2_000_000 + step
+        before, after, never = ask(until=2_000_020), ask(until=now + 40), ask()
+        for each in (before, after):
+            each.wait_ms = 5_000
+        for each in (after, before, never):
+            dispatch.add(each, nobody)
+        dispatch.pass_by(["an item"], 2_000_000)
+        dispatch.shift(step, now)
+        assert before.until == now + 20
+        assert after.until <= now + 5_000
+        assert dispatch.next_end() == min(before.until, after.until)
+        dispatch.come_back(now)
+        assert dispatch.take_owed() == ["an item"]
+
+
 def test_the_end_of_a_claim_that_was_served_is_nobodys() -> None:
     served, other = ask(until=10), ask(until=20)
     dispatch = added(served, other)

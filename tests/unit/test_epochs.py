@@ -45,6 +45,19 @@ def test_a_server_that_comes_back_looks_after_its_own_again() -> None:
     assert found.grace_until(socket(2)) == LATER + 2 + GRACE
 
 
+def test_what_is_left_of_a_grace_stays_where_the_clock_is_set() -> None:
+    found = epochs(2, 5)
+    found.look({5}, 5, LATER, GRACE)
+    found.send_away(socket(3))
+    found.store_back(LATER + GRACE)
+    for step in (-86_400_000, 3_600_000):
+        left = [found.grace_until(socket(epoch)) for epoch in (1, 2, 3)]
+        parted = found.progress_from(waiting_again("parted", started_at=NOW - 90_000_000))
+        found.shift(step)
+        assert [found.grace_until(socket(epoch)) - step for epoch in (1, 2, 3)] == left
+        assert found.progress_from(waiting_again("parted", started_at=NOW - 90_000_000)) == parted + step
+
+
 def test_one_that_came_and_went_between_two_looks_is_gone() -> None:
     found = epochs()
     assert found.elsewhere(socket(6)), "a newer one may be alive"

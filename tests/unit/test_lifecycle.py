@@ -10,6 +10,7 @@ from leaseway_server.core.events import (
     Adjust,
     Cancel,
     Claim,
+    ClockSet,
     Due,
     Event,
     Expire,
@@ -115,6 +116,7 @@ PROTOCOL_ROWS = [
     ({"processing"}, SocketLost),  # else: stays, without a holder
     ({"processing"}, LeaseEnd),  # sweep, within the budget
     ({"processing"}, LeaseEnd),  # sweep, the last loss
+    ({"processing"}, ClockSet),
     ({"processing"}, GraceEnd),
     (OPEN, Resume),  # processing, or pending with ending lost or parted
     (OPEN, Cancel),

@@ -145,6 +145,13 @@ def test_a_requeued_item_keeps_its_place() -> None:
         assert after(item, event).position == item.position
 
 
+def test_what_was_due_stays_so_though_the_clock_was_set_back() -> None:
+    item = held(due_at=LATER + 60_000, lease_until=LATER)
+    for event in (SocketLost(SOCKET), GraceEnd(SOCKET), Release(SOCKET, "box", 1), LeaseEnd(LATER)):
+        back = after(item, event)
+        assert (back.ready, back.due_at) == (1, LATER)
+
+
 # ── What the holder is told ─────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -13,6 +13,7 @@ from leaseway_server.core.events import (
     Adjust,
     Cancel,
     Claim,
+    ClockSet,
     Due,
     Event,
     Expire,
@@ -50,7 +51,7 @@ events = st.one_of(
     st.builds(LeaseEnd, st.sampled_from([0, NOW])),
     st.builds(GraceEnd, holders),
     st.builds(Resume, holders, names, workers, st.integers(0, 3), st.sampled_from([0, NOW])),
-    st.sampled_from([Cancel(), Expire(), Retry(), Due()]),
+    st.sampled_from([Cancel(), Expire(), Retry(), Due(), ClockSet()]),
     st.builds(Adjust, st.sampled_from([None, -1, 0, 1]), st.sampled_from([None, 0, NOW + 4_000, NOW + 15_000])),
 )
 times = st.integers(NOW - 5, NOW + 40_000)

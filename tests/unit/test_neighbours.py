@@ -211,6 +211,15 @@ async def test_how_it_stands_is_summed_over_all_servers() -> None:
     assert (news.paused, news.counts) == (None, {}), "which is looked at each second, and not after each hint"
 
 
+async def test_where_the_clock_was_set_back_it_is_looked_at_once() -> None:
+    place = Place()
+    await place.neighbours.look(NOW)
+    assert not place.neighbours.is_due(NOW, watched=False)
+    assert place.neighbours.is_due(NOW - 3_600_000, watched=False)
+    assert (await place.neighbours.look(NOW - 3_600_000)).counts
+    assert not place.neighbours.is_due(NOW - 3_600_000, watched=False)
+
+
 async def test_what_happened_here_is_told_where_it_is_news() -> None:
     place = Place()
     minutes = [Minute(0), Minute(60_000, posted=1)]

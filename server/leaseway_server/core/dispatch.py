@@ -143,8 +143,7 @@ class Dispatch:
         self._forget_idle_lanes()
         self._unseen = {lane: None for lane in self._unseen if lane.searching}
         if len(self._ends) > 2 * len(self._by_ask) + SPARE_ENDS:  # Most are of claims that left before their time.
-            self._ends = [(ask.until, number) for number, ask in self._by_number.items() if ask.until]
-            heapq.heapify(self._ends)
+            self._gather_ends()
 
     def rollback(self) -> None:
         """Undoes it: every claim is as it was and as old as it was, and every lane looks anew."""
@@ -230,6 +229,15 @@ class Dispatch:
             if not waiting.ask.until:
                 waiting.ask.until = now + HANDS_MS
                 heapq.heappush(self._ends, (waiting.ask.until, number))
+
+    def shift(self, by: int, now: int) -> None:
+        """The store's clock was set by so much (ms), and is `now`: claims wait on for as long as they would have. Those
+        that came after the step, before it was seen, wait no longer than they asked for."""
+        for ask in self._by_number.values():
+            if ask.until:
+                ask.until = min(ask.until + by, now + max(ask.wait_ms, HANDS_MS))
+        self._gather_ends()
+        self._back_at = min(self._back_at, 1)  # At once.
 
     def come_back(self, now: int) -> None:
         """What was passed by is owed again, where it is time."""
@@ -344,6 +352,10 @@ class Dispatch:
         del held[waiting.number]
         if not held:
             del self._by_holder[ask.holder]
+
+    def _gather_ends(self) -> None:
+        self._ends = [(ask.until, number) for number, ask in self._by_number.items() if ask.until]
+        heapq.heapify(self._ends)
 
     def _forget_idle_lanes(self) -> None:
         while len(self._idle) > IDLE_LANES:

@@ -14,6 +14,7 @@ from leaseway_server.core.events import (
     Adjust,
     Cancel,
     Claim,
+    ClockSet,
     Due,
     Expire,
     Fail,
@@ -105,14 +106,14 @@ def fail_at_last(item: Item, event: Fail, now: int, _policy: Policy) -> Item:
 
 
 def release(item: Item, event: Release, now: int, _policy: Policy) -> Item:
-    due_at = item.due_at if event.delay is None else min(now + event.delay, MAX_TIME)
+    due_at = _still_due(item, now) if event.delay is None else min(now + event.delay, MAX_TIME)
     return _requeue(_changed(item, now), "released", due_at, now)
 
 
 def lose(item: Item, _event: SocketLost | LeaseEnd, now: int, _policy: Policy) -> Item:
     new = _changed(item, now)
     new.losses += 1
-    return _requeue(new, "lost", item.due_at, now)
+    return _requeue(new, "lost", _still_due(item, now), now)
 
 
 def leave(item: Item, _event: SocketLost, _now: int, _policy: Policy) -> Item:
@@ -129,8 +130,14 @@ def poison(item: Item, _event: LeaseEnd, now: int, _policy: Policy) -> Item:
     return new
 
 
+def count_anew(item: Item, _event: ClockSet, now: int, policy: Policy) -> Item:
+    new = item.copy()
+    new.lease_until, new.progress_at = now + policy.lease, now
+    return new
+
+
 def part(item: Item, _event: GraceEnd, now: int, _policy: Policy) -> Item:
-    return _requeue(_changed(item, now), "parted", item.due_at, now)
+    return _requeue(_changed(item, now), "parted", _still_due(item, now), now)
 
 
 def resume(item: Item, event: Resume, now: int, policy: Policy) -> Item:
@@ -190,6 +197,11 @@ def _end(item: Item, status: Status, now: int) -> Item:
     new.status, new.ready, new.holder, new.lease_until = status, 0, NOBODY, 0
     new.finished_at = max(now, item.updated_at)
     return new
+
+
+def _still_due(item: Item, now: int) -> int:
+    """When an item came due that was in work: what was due stays so, though the clock was set back meanwhile."""
+    return min(item.due_at, now)
 
 
 def _requeue(new: Item, ending: Ending, due_at: int, now: int) -> Item:

@@ -201,4 +201,5 @@ class StoreLost(StoreError):
 
 
 class StoreGone(StoreLost):
-    """What was opened is not there any more. Another start would make it anew, with nothing in it: a person decides."""
+    """What was opened is not there any more: another start would make it anew, with nothing in it, or be refused where
+    it was moved. A person decides."""

@@ -80,6 +80,11 @@ class LeaseEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockSet:
+    """The store's clock was set: what is left of the lease is not known any more, and it counts anew."""
+
+
+@dataclass(frozen=True, slots=True)
 class GraceEnd:
     """The sweep found a lease of `holder`, a socket from before the start, that nobody resumed in `resume_grace`.
 
@@ -138,6 +143,7 @@ Event: TypeAlias = (
     | Release
     | SocketLost
     | LeaseEnd
+    | ClockSet
     | GraceEnd
     | Resume
     | Cancel

@@ -34,7 +34,7 @@ SELECT id FROM leaseway.queue WHERE name = $1 FOR UPDATE;
 -- name: served_by
 -- $2 is how long a server that says nothing is alive.
 SELECT server.name FROM leaseway.share JOIN leaseway.server ON epoch = share.server
-WHERE share.queue = $1 AND beat_at > floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint - $2
+WHERE share.queue = $1 AND abs(beat_at - floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint) < $2
 ORDER BY server.name LIMIT 1;
 
 -- name: mark

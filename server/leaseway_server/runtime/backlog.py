@@ -1,6 +1,6 @@
 """What was said to an engine and is not done yet, what is kept for better times, and until when nothing is tried.
 
-Times are ms since the epoch.
+Times are ms, as `Clock.steady`.
 """
 
 import asyncio

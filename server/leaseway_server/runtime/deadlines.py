@@ -1,8 +1,9 @@
 """All deadlines of one queue meet here: what is over by now, and when the engine has to look again.
 
 Claims and leases know their own ends. Of due times, lives and keys only the earliest is kept, and re-read from the
-store's index after a slice of them was swept: no timer an item, no sweeper with an interval. All times are ms since
-the epoch; 0 is never.
+store's index after a slice of them was swept: no timer an item, no sweeper with an interval. What is in rows is over by
+the store's clock, all else by the engine's, which no step of the store's moves (`Clock.steady`). Times are ms since the
+epoch; 0 is never.
 """
 
 from collections.abc import Iterator
@@ -12,13 +13,15 @@ from typing import Final
 from leaseway_server.core.dispatch import AGAIN_MS, Dispatch
 from leaseway_server.core.keys import swept_at
 from leaseway_server.core.model import Changes, Item
-from leaseway_server.runtime.leases import Leases
+from leaseway_server.runtime.leases import AT_ONCE, Leases
 from leaseway_server.runtime.retention import LOOK_MS
 from leaseway_server.runtime.turn import SLICE, Sweeps, TurnWork
 from leaseway_server.store.base import Turn
 
 LATE_MS: Final = 1_500
 """A look at the deadlines that comes so much too late means that the process itself stood still."""
+LATELY_MS: Final = 5_000
+"""So long after a step of the store's clock, what other servers leased may not count anew yet."""
 TICK_MS: Final = 1_000
 """The engine looks up at least so often: stamps wait no longer, and a pause of the process is noticed by it."""
 
@@ -42,9 +45,12 @@ class Minima:
 
 
 class Deadlines:
-    """What one queue's engine has to do by itself, and when. `ping_timeout`: so long (ms) a live socket may be mute."""
+    """What one queue's engine has to do by itself, and when. `ping_timeout`: so long (ms) a live socket may be mute;
+    `stepped`: by how much the store's clock was set before now."""
 
-    def __init__(self, dispatch: Dispatch, leases: Leases, now: int, ping_timeout: int, dedupe_window: int) -> None:
+    def __init__(
+        self, dispatch: Dispatch, leases: Leases, now: int, stepped: int, ping_timeout: int, dedupe_window: int
+    ) -> None:
         self.minima = Minima()
         self.dedupe_window = dedupe_window
         """So long (ms) an ended item's key is held after its post; it may change at any time."""
@@ -54,17 +60,24 @@ class Deadlines:
         self._leases = leases
         self._ping_timeout = ping_timeout
         self._stamps_due = 0
-        self._prune_at = now
+        self._prune_at = now + stepped
         self._looked_at = now
         self._patient_until = 0
         self._rest_until = 0
         """No rows are swept before, since other servers have those in hand that are over."""
+        self.stepped = stepped
+        """By how much (ms) the store's clock was set, as far as it was taken in here."""
+        self._stepped_at: int | None = None
         self._ahead = 0
-        """So much (ms) the engine's clock is ahead of the store's, by which rows are over."""
+        """So much (ms) the engine's clock is ahead of the store's, besides, by which rows are over."""
 
     def agree(self, looked_at: int, store_now: int) -> None:
         """A turn that began at `looked_at` was told by the store that it was `store_now`, later on."""
-        self._ahead = max(0, looked_at - store_now)
+        self._ahead = max(0, looked_at + self.stepped - store_now)
+
+    def stepped_lately(self, now: int) -> bool:
+        """Whether it was set so lately that other servers may not have taken it in yet."""
+        return self._stepped_at is not None and now < self._stepped_at + LATELY_MS
 
     def stamp(self, item_id: str, rev: int, now: int) -> None:
         """A producer was told the item's end, by the view `rev`."""
@@ -72,13 +85,22 @@ class Deadlines:
             self._stamps_due = now + TICK_MS
         self.stamps[item_id] = rev
 
-    def look(self, now: int) -> None:
+    def look(self, now: int, stepped: int) -> None:
         """A step begins. Where the process itself stood still, live sockets are asked before their leases are swept
-        (§7.3)."""
+        (§7.3); where the store's clock was set, by `stepped` in all, leases count anew (§7.6)."""
+        if stepped != self.stepped:
+            self._step(stepped, now)
         if now - self._looked_at > TICK_MS + LATE_MS:
             self.be_patient(now)
         self._looked_at = now
-        self._dispatch.come_back(now - self._ahead)
+        self._dispatch.come_back(self._rows_now(now))
+
+    def _step(self, stepped: int, now: int) -> None:
+        by = stepped - self.stepped
+        self.stepped, self._stepped_at = stepped, now
+        self._ahead, self._rest_until, self._prune_at = 0, 0, now + stepped
+        self._dispatch.shift(by, now + stepped)
+        self._leases.shift(by)
 
     def be_patient(self, now: int) -> None:
         """Nobody could renew until now: no lease is swept before live sockets had the time to."""
@@ -87,37 +109,41 @@ class Deadlines:
     def next(self, blocked_until: int, ended: int) -> int:
         """When to look again. Before `blocked_until` only claims end; `ended`: how many items there are to prune."""
         ends = [self._looked_at + TICK_MS, blocked_until]
-        ends += [end + self._ahead for end in self._row_ends(blocked=blocked_until > 0) if end]
-        if not blocked_until:
-            ends.append(self._prune_at if ended else 0)
+        row_ends = self._row_ends(ended, blocked=blocked_until > 0)
+        ends += [end - self.stepped + self._ahead for end in row_ends if end]
         return min(end for end in ends if end)
 
-    def _row_ends(self, *, blocked: bool) -> Iterator[int]:
+    def _rows_now(self, now: int) -> int:
+        """What the store's clock says, as far as is known."""
+        return now + self.stepped - self._ahead
+
+    def _row_ends(self, ended: int, *, blocked: bool) -> Iterator[int]:
         """The ends by the store's clock: of claims, and unless `blocked` of what is in rows; 0 is none."""
         yield self._dispatch.next_end()
         if not blocked:
             yield self._dispatch.next_back
             for end in (self.minima.due, self.minima.expiry, self._key_end):
                 yield max(end, self._rest_until) if end else 0
-            yield max(self._leases.next_end(), self._patient_until) if len(self._leases) else 0
+            yield self._prune_at if ended else 0
+            yield max(self._leases.next_end(), self._rows_now(self._patient_until)) if len(self._leases) else 0
 
     def over(self, now: int, ended: int, *, synced: bool) -> Sweeps:
         """What is over. `ended` as in `next`; `synced`: stamps are noted, though they might wait a little longer."""
-        rows_now = now - self._ahead
+        rows_now = self._rows_now(now)
         rested = rows_now >= self._rest_until
         return Sweeps(
             claims=self._claims_over(rows_now),
-            leases=self._leases.over(rows_now, SLICE) if now >= self._patient_until else (),
+            leases=self._leases.over(rows_now if now >= self._patient_until else AT_ONCE, SLICE),
             due=rested and 0 < self.minima.due <= rows_now,
             expiry=rested and 0 < self.minima.expiry <= rows_now,
             keys=rested and 0 < self._key_end <= rows_now,
             told=tuple(self.stamps.items()) if synced or now >= self._stamps_due else (),
-            prune=self._prune_at <= now and ended > 0,
+            prune=self._prune_at <= rows_now and ended > 0,
         )
 
     def over_while_blocked(self, now: int) -> Sweeps:
         """What is over of that which needs no writing."""
-        return Sweeps(claims=self._claims_over(now - self._ahead))
+        return Sweeps(claims=self._claims_over(self._rows_now(now)))
 
     @property
     def _key_end(self) -> int:

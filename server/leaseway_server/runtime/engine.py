@@ -69,7 +69,8 @@ class Engine:
         self._leases = Leases(queue.policy, self.epochs)
         self._dispatch = Dispatch()
         self.looking = Looking(store, clock, self._dispatch, self._leases, self._lose)
-        self._deadlines = Deadlines(self._dispatch, self._leases, now, ping_timeout, queue.policy.dedupe_window)
+        times = (clock.steady(), clock.stepped, ping_timeout, queue.policy.dedupe_window)
+        self._deadlines = Deadlines(self._dispatch, self._leases, *times)
         self.tally = Tally({})
         self.paused = False
         """Whether claims find nothing, as it was committed."""
@@ -113,7 +114,7 @@ class Engine:
 
         It is noted with a turn that is synced anyway, or after a second: nobody is to wait for a sync of it alone.
         """
-        self._deadlines.stamp(item_id, rev, self.clock.now())
+        self._deadlines.stamp(item_id, rev, self.clock.steady())
 
     @property
     def workers(self) -> int:
@@ -197,7 +198,8 @@ class Engine:
         counts, paused = await self._store.counts(), await self._store.paused()
         async with self._store.turn(durable=True) as turn:
             minima = await self._deadlines.reread(turn, Sweeps(due=True, expiry=True, keys=True))
-        self._losses.inquire(self._leases.restore(leases))
+        anew = self._deadlines.stepped_lately(self.clock.steady())
+        self._losses.inquire(self._leases.restore(leases, anew=anew))
         self.tally.recount(counts)
         self.paused, self._deadlines.minima = paused, minima
 
@@ -214,8 +216,8 @@ class Engine:
 
     async def step(self) -> None:
         """One turn with all that waits and all that is over. Does nothing where there is nothing."""
-        now = self.clock.now()
-        self._deadlines.look(now)
+        now = self.clock.steady()
+        self._deadlines.look(now, self.clock.stepped)
         self._backlog.event.clear()
         if self.surroundings is not None:
             self._outage.suspected |= self.surroundings.regroup(self._grace)
@@ -260,11 +262,11 @@ class Engine:
         if self._outage.down:
             self._outage.wait()
         elif lasted > TICK_MS:
-            self._forgive(self.clock.now())
+            self._forgive(self.clock.steady())
 
     def _forgive(self, now: int) -> None:
         """The database was away: what nobody could say meanwhile may be said now, before it counts as not said."""
-        self.epochs.store_back(now + self._grace)
+        self.epochs.store_back(now + self._deadlines.stepped + self._grace)
         self._leases.regroup()
         self._deadlines.be_patient(now)
 
@@ -276,7 +278,7 @@ class Engine:
     async def _wait(self) -> None:
         if self._backlog.waiting:
             await asyncio.sleep(0)
-        elif self._searching or (deadline := self._next_deadline()) <= self.clock.now():
+        elif self._searching or (deadline := self._next_deadline()) <= self.clock.steady():
             await self._let_others_speak()
         else:
             await self.clock.wait(self._backlog.event, deadline)
@@ -294,7 +296,7 @@ class Engine:
 
     def _next_deadline(self) -> int:
         if self.surroundings is not None and not self._outage.down and self.surroundings.due:
-            return self.clock.now()
+            return self.clock.steady()
         return self._deadlines.next(self._backlog.blocked_until, self.tally.ended)
 
     def _sweeps(self, now: int, submissions: Sequence[Submission]) -> Sweeps:
@@ -332,7 +334,7 @@ class Engine:
 
     async def _turn(self, submissions: Sequence[Submission], sweeps: Sweeps, *, dispatching: bool) -> TurnWork:
         durable = self._searching or sweeps.pressing or not all(each.light for each in submissions)
-        looked_at = self.clock.now()
+        looked_at = self.clock.steady()
         self._observer.began()
         async with self._store.turn(durable=durable) as turn:
             pending = self.tally.counts["pending"]

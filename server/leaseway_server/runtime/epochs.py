@@ -81,6 +81,12 @@ class Epochs:
         self._first, self._last_gone = _longer(self._first, grace_until), _longer(self._last_gone, grace_until)
         self._gone = {epoch: _longer(gone, grace_until) for epoch, gone in self._gone.items()}
 
+    def shift(self, by: int) -> None:
+        """The store's clock was set by so much (ms): what is left of each grace stays as long."""
+        self._first, self._last_gone = _shifted(self._first, by), _shifted(self._last_gone, by)
+        self._gone = {epoch: _shifted(gone, by) for epoch, gone in self._gone.items()}
+        self._left_until += by
+
     def begin_among(self, alive: Collection[int], newest: int) -> None:
         """These others were alive when this one began: what is no socket's goes on as it was."""
         self.alive, self._newest = frozenset(alive), max(self._newest, newest)
@@ -98,6 +104,11 @@ class Epochs:
         for epoch in self.alive:
             self._gone.pop(epoch, None)
         return bool(went) or self.alive != before
+
+
+def _shifted(gone: tuple[int, int], by: int) -> tuple[int, int]:
+    seen_at, grace_until = gone
+    return seen_at + by, grace_until + by
 
 
 def _longer(gone: tuple[int, int], until: int) -> tuple[int, int]:

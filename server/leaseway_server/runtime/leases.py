@@ -11,20 +11,23 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from leaseway_server.core.events import GraceEnd, LeaseEnd
+from leaseway_server.core.events import ClockSet, GraceEnd, LeaseEnd
 from leaseway_server.core.guards import progress_deadline
 from leaseway_server.core.model import Item
 from leaseway_server.core.policy import Policy
 from leaseway_server.runtime.epochs import Epochs
 
 SPARE_ENDS: Final = 1_000
+AT_ONCE: Final = 1
+"""When a lease ends that is to count anew: long ago, whatever the clock says."""
 
 
 @dataclass(slots=True)
 class Lease:
     """One committed lease: since and until when it is given, and where its clock of `progress_by` began.
 
-    `ends` is when the sweep is to look at it, `queued` where it stands in the heap.
+    `ends` is when the sweep is to look at it, `queued` where it stands in the heap. `anew`: the store's clock was set
+    since, and the sweep is to have it count anew.
     """
 
     holder: int
@@ -34,6 +37,7 @@ class Lease:
     progress_at: int = 0
     ends: int = 0
     queued: int = 0
+    anew: bool = False
 
 
 class Leases:
@@ -93,19 +97,33 @@ class Leases:
         elif lease is not None:
             self._forget(item_id, lease)
 
-    def restore(self, items: Iterable[Item]) -> dict[str, Lease]:
-        """Takes in all that is leased by now, in place of what was known. Gives the leases that are no more."""
+    def restore(self, items: Iterable[Item], *, anew: bool = False) -> dict[str, Lease]:
+        """Takes in all that is leased by now, in place of what was known; to count `anew`, where the store's clock was
+        set of late. Gives the leases that are no more."""
         rows = {item.id: item for item in items}
         ended = {item_id: lease for item_id, lease in self._leases.items() if not _stands(lease, rows.get(item_id))}
         for item_id, lease in ended.items():
             self._forget(item_id, lease)
         self.update(rows.values())
+        if anew:
+            self._count_anew()
         return ended
 
     def reconfigure(self, policy: Policy) -> None:
         """From now on the policy is another; `progress_by` of the leases that are there too."""
         self._policy = policy
         for item_id, lease in self._leases.items():
+            self._set_end(item_id, lease)
+
+    def shift(self, by: int) -> None:
+        """The store's clock was set by so much (ms)."""
+        self._epochs.shift(by)
+        self._count_anew()
+
+    def _count_anew(self) -> None:
+        """What is left of these leases is not known any more: the sweep sees to them at once."""
+        for item_id, lease in self._leases.items():
+            lease.anew = True
             self._set_end(item_id, lease)
 
     def regroup(self) -> None:
@@ -144,8 +162,10 @@ class Leases:
                 lease.ends = until
                 self._queue(item_id, lease)
 
-    def sweep_event(self, item: Item) -> LeaseEnd | GraceEnd:
+    def sweep_event(self, item: Item) -> ClockSet | LeaseEnd | GraceEnd:
         """What the sweep asks of the item."""
+        if (lease := self._leases.get(item.id)) is not None and lease.anew:
+            return ClockSet()
         if self._epochs.orphaned(item.holder):
             return GraceEnd(item.holder, self._grace_until(item.holder, item.lease_until))
         return LeaseEnd(self._epochs.progress_from(item))
@@ -158,6 +178,7 @@ class Leases:
             self._let_go(item.id, lease.holder)
             self._by_holder.setdefault(item.holder, set()).add(item.id)
             lease.holder = item.holder
+        lease.anew &= lease.until == item.lease_until  # What was written since is by the clock as it is now.
         lease.attempts, lease.since, lease.until = item.attempts, item.started_at, item.lease_until
         lease.progress_at = max(item.progress_at, self._epochs.progress_from(item))
         self._set_end(item.id, lease)
@@ -169,6 +190,8 @@ class Leases:
             self._queue(item_id, lease)
 
     def _ends_at(self, lease: Lease) -> int:
+        if lease.anew:
+            return AT_ONCE
         if self._epochs.orphaned(lease.holder):
             return self._grace_until(lease.holder, lease.until)
         silent = progress_deadline(lease.progress_at, self._policy)

@@ -108,8 +108,8 @@ class Neighbours:
 
     def is_due(self, now: int, *, watched: bool) -> bool:
         """Whether to look now. `watched`: somebody here watches or waits."""
-        due = self._hinted or now >= self._look_at or (watched and not self._shown[1])
-        return due and now >= self._rest_until
+        due = self._hinted or _is_time(self._look_at, now) or (watched and not self._shown[1])
+        return due and _is_time(self._rest_until, now)
 
     def rest(self, now: int) -> None:
         """The store could not do what was asked, though it is there: nothing is due for a while."""
@@ -119,7 +119,7 @@ class Neighbours:
         """What is new since the last time: after a hint only what was done, each second also how it stands."""
         hinted, self._hinted = self._hinted, False
         news = News()
-        if now >= self._look_at:
+        if _is_time(self._look_at, now):
             self._look_at = now + LOOK_MS
             await self._read(await self._read_shares(news), news)
             news.rates = await self.shared.rates(now - 2 * MINUTE_MS)
@@ -178,3 +178,8 @@ class Neighbours:
         if told and told != self._told:
             await self.shared.count(told)
             self._told = told
+
+
+def _is_time(at: int, now: int) -> bool:
+    """Whether what is less than `LOOK_MS` ahead has come; also where the clock was set back meanwhile."""
+    return not at - LOOK_MS <= now < at

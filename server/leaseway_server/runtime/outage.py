@@ -61,7 +61,7 @@ class Outage:
     @property
     def lasts(self) -> int:
         """For how long it is away by now (ms); 0 while it is not."""
-        return self._clock.now() - self._since if self.down else 0
+        return self._clock.steady() - self._since if self.down else 0
 
     def over(self) -> None:
         """A turn was committed."""
@@ -91,7 +91,7 @@ class Outage:
         kept there of the store. All may raise as the store does.
         """
         self.suspected = False
-        if self.down and self._clock.now() < self._next_at:
+        if self.down and self._clock.steady() < self._next_at:
             return
         try:
             if self.doubt is not None:
@@ -137,9 +137,9 @@ class Outage:
 
     def _broke(self, fault: StoreError) -> None:
         if not self._tries:
-            self._since = self._clock.now()
+            self._since = self._clock.steady()
         wait = min(MOST_MS, FIRST_MS << min(self._tries, 10)) if self._tries else 0
-        self.down, self._next_at = True, self._clock.now() + int(wait * (0.5 + self._clock.chance() / 2))
+        self.down, self._next_at = True, self._clock.steady() + int(wait * (0.5 + self._clock.chance() / 2))
         self._backlog.blocked_until = self._next_at
         self._tries += 1
         if self._tries == 1:

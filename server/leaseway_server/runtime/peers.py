@@ -85,9 +85,12 @@ class Peers:
             _log.warning("the others were not told of the stop", extra={"event": "peers.untold", "fault": str(fault)})
 
     async def _beat(self) -> Roll:
-        began = self._clock.now()
+        began, stepped = self._clock.steady(), self._clock.stepped
         roll = await self._registry.beat()
-        self._clock.agree(roll.now, self._clock.now() - began)
+        self._clock.agree(roll.now, self._clock.steady() - began)
+        if by := self._clock.stepped - stepped:
+            said = {"event": "store.clock_set", "ms": by}
+            _log.warning("the database's clock was set; leases count anew", extra=said)
         return roll
 
     def _meet(self, roll: Roll) -> None:

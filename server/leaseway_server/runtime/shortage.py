@@ -71,7 +71,7 @@ class Shortage:
 
     def block(self) -> None:
         """For a while nothing is swept, handed out or tried again by itself."""
-        self._backlog.blocked_until = self._clock.now() + RETRY_MS
+        self._backlog.blocked_until = self._clock.steady() + RETRY_MS
 
     def _end_brief_claims(self, refused: Failed) -> None:
         """Claims that do not wait are refused; those that wait stay, and time out."""

@@ -44,7 +44,7 @@ class Stats:
     def show(self, viewer: StatsViewer) -> bytes:
         """The message as it stands now; from now on the viewer is offered the ones after it."""
         message = self._encode()
-        self._viewers[viewer] = _Told(message, self._clock.now())
+        self._viewers[viewer] = _Told(message, self._clock.steady())
         if self._telling is None:
             self._telling = asyncio.create_task(self._tell_on())
         return message
@@ -58,7 +58,7 @@ class Stats:
 
     def tell(self) -> None:
         """Offers the message to those who were told another one, and that not less than half a second ago."""
-        now, message = self._clock.now(), self._encode()
+        now, message = self._clock.steady(), self._encode()
         for viewer, told in list(self._viewers.items()):
             if told.message != message and now - told.at >= PERIOD_MS:
                 told.message, told.at = message, now
@@ -69,7 +69,7 @@ class Stats:
 
     async def _tell_on(self) -> None:
         while True:
-            await self._clock.wait(self._never, self._clock.now() + PERIOD_MS)
+            await self._clock.wait(self._never, self._clock.steady() + PERIOD_MS)
             self.tell()
 
     def _encode(self) -> bytes:

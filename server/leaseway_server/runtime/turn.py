@@ -326,8 +326,8 @@ class TurnWork:
             self.pruned = await prune(self._turn, self.rows, self._queue.keep, self._read_ids)
         if sweeps.keys:
             self.all_free &= await self._keys.sweep(SLICE) < SLICE
-        for answer in self._dispatch.end(self.rows.now):
-            self.outcomes.append((answer, Empty()))
+        if sweeps.claims:
+            self.outcomes += [(answer, Empty()) for answer in self._dispatch.end(self.rows.now)]
 
     def _sweep_rows(self, found: Collection[Item], event: Event) -> None:
         self.all_free &= len(found) < SLICE

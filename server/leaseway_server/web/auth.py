@@ -72,7 +72,7 @@ async def admit(site: Site, scope: Scope, right: Right | None) -> Admitted:
         rights = authorize(site.grants, name, right, caller, now)
     except Refused as refused:
         if caller.presented and isinstance(refused, Unauthorized):
-            site.failures.failed(address, now)
+            site.failures.failed(address, site.clock.steady())
         reason = "host" if isinstance(refused, Misdirected) else refused.code
         site.refused_access.audit(address=address, queue=name, right=right, reason=reason, user=caller.user)
         scope[AUDITED] = True
@@ -94,7 +94,7 @@ async def identify(site: Site, scope: Scope) -> Caller:
         check_token(caller, now)
     except Refused as refused:
         if isinstance(refused, Unauthorized):
-            site.failures.failed(address, now)
+            site.failures.failed(address, site.clock.steady())
         site.refused_access.audit(address=address, queue="", right=None, reason=refused.code)
         scope[AUDITED] = True
         raise
@@ -112,7 +112,7 @@ async def admit_operator(site: Site, scope: Scope) -> None:
     try:
         caller = await _caller(site, scope, "", address, now)
         if caller.presented and caller.token is None:
-            site.failures.failed(address, now)
+            site.failures.failed(address, site.clock.steady())
             raise Unauthorized("this token is not valid, or not any more")
         if administers(site.admins, caller.token) or is_from_this_machine(scope):
             return
@@ -130,7 +130,7 @@ async def _caller(site: Site, scope: Scope, queue: str, address: str, now: int) 
     secrets = credentials(scope)
     if not secrets:
         return ANYONE
-    if site.failures.too_many(address, now):
+    if site.failures.too_many(address, site.clock.steady()):
         raise TooManyAttempts("too many tokens that are not valid came from this address; wait a minute")
     if len(secrets) > 1:
         return Caller(presented=True)  # Which of them is meant? None is taken.

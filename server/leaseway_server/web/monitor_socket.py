@@ -57,7 +57,7 @@ class MonitorSocket(Socket):
 
     def frames(self) -> list[bytes]:
         """Direct answers, then the newest views and figures."""
-        frames, self._sending = self.session.take_with_views(self._clock.now())
+        frames, self._sending = self.session.take_with_views(self._clock.steady())
         return frames
 
     def due(self) -> int:

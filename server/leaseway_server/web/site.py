@@ -117,8 +117,9 @@ class Site:
         self.connections_of_address = Allowances(limits.connections_per_address)
         self.connections_of_token = Allowances(limits.connections_per_token)
         self.waiting_claims = Allowances(limits.waiting_claims_per_token)
-        self.refused_access = RefusedAccess(clock.now)
-        self.refused_requests = LimitedEvent(_log, logging.INFO, "request.refused", "a request was refused", clock.now)
+        self.refused_access = RefusedAccess(clock.steady)
+        refused = ("request.refused", "a request was refused")
+        self.refused_requests = LimitedEvent(_log, logging.INFO, *refused, clock.steady)
         self._known_tokens = tokens.known  # Those that are there at the start are no news.
         self._token_source = tokens.source
         self._token_fault = ""

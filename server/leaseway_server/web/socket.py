@@ -137,7 +137,7 @@ class Socket(ABC):
         """What is to be sent now."""
 
     def due(self) -> int:
-        """When there is something to write though nobody wakes it, ms since the epoch; 0 is never."""
+        """When there is something to write though nobody wakes it, ms, as `Clock.steady`; 0 is never."""
         return 0
 
     @abstractmethod
@@ -165,7 +165,7 @@ class Socket(ABC):
         if session.has_outgoing:
             self.wake()
         self._hold_back()
-        passed = self._meter.passed(session.heard - heard, size, session.bad - bad, self._clock.now())
+        passed = self._meter.passed(session.heard - heard, size, session.bad - bad, self._clock.steady())
         if passed:
             self._close_soon(TOO_MUCH, passed)
 

@@ -2,7 +2,7 @@
 
 -- name: beat
 -- The time is that of the statement's arrival, and not later: what it reads is as of then. $4 is how long a server that
--- says nothing is alive.
+-- says nothing is alive. (One whose word is of so much later said it before the clock was set back.)
 WITH now AS (
     SELECT floor(extract(epoch FROM pg_catalog.statement_timestamp()) * 1000)::bigint AS ms
 ), mine AS (
@@ -11,8 +11,8 @@ WITH now AS (
 )
 SELECT floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now,
     (SELECT coalesce(max(epoch), 0) FROM leaseway.server) AS newest,
-    ARRAY(SELECT epoch FROM leaseway.server WHERE beat_at > ms - $4 AND epoch <> $1 ORDER BY epoch) AS alive,
-    ARRAY(SELECT beat_at FROM leaseway.server WHERE beat_at > ms - $4 AND epoch <> $1 ORDER BY epoch) AS beats
+    ARRAY(SELECT epoch FROM leaseway.server WHERE abs(beat_at - ms) < $4 AND epoch <> $1 ORDER BY epoch) AS alive,
+    ARRAY(SELECT beat_at FROM leaseway.server WHERE abs(beat_at - ms) < $4 AND epoch <> $1 ORDER BY epoch) AS beats
 FROM now;
 
 -- name: leave

@@ -321,7 +321,7 @@ FROM leaseway.share WHERE queue = $1;
 -- What no other server that lives looks after: it is $2's own, or nobody's, or was taken over HTTP ($3 and what is below).
 SELECT {columns} FROM leaseway.item WHERE queue = $1 AND status = 'processing' AND (holder <= $3 OR NOT EXISTS (
     SELECT FROM leaseway.server WHERE epoch = holder >> 32 AND epoch <> $2
-    AND beat_at > floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint - $4
+    AND abs(beat_at - floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint) < $4
 ));
 
 -- name: matched
@@ -335,7 +335,7 @@ UPDATE leaseway.share SET match = $3 WHERE queue = $1 AND server = $2;
 SELECT EXISTS (
     SELECT FROM leaseway.share JOIN leaseway.server ON epoch = share.server
     WHERE queue = $1 AND epoch <> $2 AND match <> '' AND match <> $3
-    AND beat_at > floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint - $4
+    AND abs(beat_at - floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint) < $4
 );
 
 -- name: lock_queue

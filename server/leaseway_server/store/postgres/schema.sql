@@ -46,7 +46,7 @@ SELECT current_user::text, current_database()::text;
 -- name: found
 SELECT ARRAY (SELECT name::text FROM leaseway.queue ORDER BY name), (
     SELECT count(*) FROM leaseway.server
-    WHERE beat_at > floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000) - $1::bigint
+    WHERE abs(beat_at - floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)) < $1::bigint
 );
 
 -- name: identity

@@ -11,7 +11,7 @@ from operator import ne, or_
 from typing import Any, Final, TypeAlias
 
 from leaseway_server.core.attempts import Attempt
-from leaseway_server.core.errors import StoreAway, StoreLost
+from leaseway_server.core.errors import StoreAway, StoreGone
 from leaseway_server.core.ids import IdPermutation
 from leaseway_server.core.keys import Key
 from leaseway_server.core.match import Narrowing
@@ -108,10 +108,10 @@ class PostgresTurn:
         return {item.id: item for item in await self._items("look", seqs)} if seqs else {}
 
     async def time(self) -> int:
-        """The database's time, by its clock. Raises `StoreLost` where the queue is here no more."""
+        """The database's time, by its clock. Raises `StoreGone` where the queue is here no more."""
         [(now, self.paused, moved)] = await self._fetch(SQL["time"], self._queue)
         if moved:  # While this server stood still for so long that nobody took it for alive.
-            raise StoreLost("the queue was moved to another store while this server served it")
+            raise StoreGone("the queue was moved to another store while this server served it")
         now = self._time_of(now)
         if self._told:
             await self._stamp(now)
