@@ -4,7 +4,6 @@
 """
 
 import sqlite3
-import statistics
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,8 +28,6 @@ async def test_a_killed_server_keeps_its_word(
     assert report.rounds >= ROUNDS
     for what in ("posts", "results", "fails", "releases", "resumed", "views"):
         assert report.promises.counts[what] > ROUNDS // 5, (what, report.promises.counts)
-    # The median, since the longest start says more about what else the machine does than about the server.
-    assert statistics.median(report.starts) < 2
     report_line("kill -9", ", ".join(report.lines()))
     check_what_is_kept(disk / "data" / "demo.db")
 

@@ -31,6 +31,8 @@ REPEATS: Final = 3
 ROUNDS: Final = 5
 """So many of the bystander's items go all their way while an abuse stands."""
 SETTLE_SECONDS: Final = 5
+PATIENCE: Final = 60.0
+"""Seconds that the bystander has for each step: others may be busy with the rest of the tests."""
 TOML: Final = f"""
 [server]
 ping_interval = "2m"
@@ -73,8 +75,8 @@ class Bystander:
 async def bystander(server: ServerProcess) -> AsyncIterator[Bystander]:
     headers = bearer(server.add_tokens({"stander": []})["stander"]).named_headers
     async with (
-        raw_socket(f"{server.ws_url}/demo/monitor", headers) as monitor,
-        raw_socket(f"{server.ws_url}/demo/work", headers) as worker,
+        raw_socket(f"{server.ws_url}/demo/monitor", headers, patience=PATIENCE) as monitor,
+        raw_socket(f"{server.ws_url}/demo/work", headers, patience=PATIENCE) as worker,
     ):
         yield Bystander(monitor, worker)
 
