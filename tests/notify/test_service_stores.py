@@ -10,7 +10,7 @@ from leaseway_notify.delivery import Change
 from leaseway_notify.profile import Mute, Preferences
 from leaseway_notify.stores.base import Token, TokenKind
 from support.browser_keys import Browser
-from support.notify_service import PUSH, Service, notify_service, problem, push_settings
+from support.notify_service import PUSH, Service, nobody_takes_mails, notify_service, problem, push_settings
 from support.notify_stores import DAY, notify_store
 from support.stores import KINDS
 
@@ -23,7 +23,9 @@ async def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     folder = tmp_path_factory.mktemp("service")
     async with (
         notify_store(request.param, folder, lambda: request.getfixturevalue("postgres")) as (_, opener),
-        notify_service(folder, opener, push=push_settings(folder), worker={"in_flight": 1}) as service,
+        notify_service(
+            folder, opener, push=push_settings(folder), email=nobody_takes_mails(), worker={"in_flight": 1}
+        ) as service,
     ):
         yield service
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from leaseway_notify.policy import BUILT_IN, MINUTE, Policies, TypePolicy
+from leaseway_notify.profile import Channel
 
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
@@ -153,6 +154,16 @@ class Settings:
     keep: KeepSettings = KeepSettings()
     service: ServiceSettings = ServiceSettings()
     types: Mapping[str, TypePolicy] = field(default_factory=lambda: dict(BUILT_IN))
+
+    @property
+    def channels(self) -> frozenset[Channel]:
+        """Those of which it is said how their messages leave."""
+        on: dict[Channel, bool] = {
+            "in_app": True,
+            "email": self.email.transport != "off",
+            "push": self.push.keys is not None,
+        }
+        return frozenset(channel for channel, configured in on.items() if configured)
 
     @property
     def worst_case(self) -> int:
