@@ -10,6 +10,7 @@ from leaseway import Client, ConnectionLost
 from leaseway_notify.clock import now_ms
 from leaseway_notify.delivery import Delivery, Sending
 from leaseway_notify.event import Event
+from leaseway_notify.mail_address import check_mail_address
 from leaseway_notify.notifier import Notifier
 from leaseway_notify.outbox import Outbox
 from leaseway_notify.plan import Plan
@@ -39,6 +40,7 @@ async def save_contact(
     settings: Settings, recipient: str, address: str | None, name: str | None, zone: str | None
 ) -> None:
     """Writes who a recipient is; what is None stays as it was. Raises `Refused`."""
+    check_mail_address(address or "")
     async with await open_store(settings.store) as store:
         known = await store.profile(recipient) or Profile(recipient)
         await store.save_contact(

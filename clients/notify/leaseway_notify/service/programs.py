@@ -11,6 +11,7 @@ from leaseway_notify.checks import check_name, check_time
 from leaseway_notify.delivery import ATTENTION, ENDED, OPEN
 from leaseway_notify.errors import Refused
 from leaseway_notify.event import Event
+from leaseway_notify.mail_address import check_mail_address
 from leaseway_notify.profile import Channel, Profile, check_channel
 from leaseway_notify.service.problems import Problem, not_found
 from leaseway_notify.service.requests import json_body, json_response, members_of, portion_of, program, text_of, wrong
@@ -56,7 +57,9 @@ class Profiles(HTTPEndpoint):
         """Its address, name and zone; preferences and browsers stay as they are."""
         site = program(request)
         said = await members_of(request, "address", "name", "zone")
-        await site.store.save_contact(Profile(request.path_params["recipient"], **said))
+        profile = Profile(request.path_params["recipient"], **said)
+        check_mail_address(profile.address)
+        await site.store.save_contact(profile)
         return await _profile(site, request)
 
     async def delete(self, request: Request) -> Response:
