@@ -194,6 +194,7 @@ async def test_a_token_is_the_recipients(scene: Scene) -> None:
     before = now_ms() // 1000
     ended = await scene.run("token", "ada", "--minutes", "5")
     after = now_ms() // 1000
+    assert (ended.exit_code, ended.stderr) == (0, "")
     who = read_token(ended.stdout.strip(), SECRET, after)
     assert who.id == "ada"
     assert before + 300 <= who.until <= after + 300
@@ -250,6 +251,12 @@ async def test_what_hinders_a_start_is_told(scene: Scene, words: list[str], toml
     assert (process.returncode, output) == (status, b"")
     assert told in errors.decode()
     assert "Traceback" not in errors.decode()
+
+
+async def test_a_token_of_nobody_is_made_and_said_to_be_one(scene: Scene) -> None:
+    ended = await scene.run("token", "ADA")
+    assert (ended.exit_code, read_token(ended.stdout.strip(), SECRET, now_ms() / 1000).id) == (0, "ADA")
+    assert ended.stderr == "There is no profile of 'ADA' yet, so that nothing comes into this inbox.\n"
 
 
 async def test_the_service_does_not_start_without_its_secrets(scene: Scene) -> None:

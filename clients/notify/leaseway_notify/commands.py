@@ -53,6 +53,12 @@ async def save_contact(
         )
 
 
+async def is_known(settings: Settings, recipient: str) -> bool:
+    """Whether there is a profile of them."""
+    async with await open_store(settings.store) as store:
+        return await store.profile(recipient) is not None
+
+
 async def forget_recipient(settings: Settings, recipient: str) -> bool:
     """Whether there was somebody to forget."""
     async with await open_store(settings.store) as store:

@@ -110,7 +110,7 @@ async def announce(request: Request) -> Response:
 
 async def deliveries(request: Request) -> Response:
     """`GET /deliveries`: the log, newest first; `status`, `recipient`, `channel` and `notification` narrow it."""
-    site = program(request)
+    site = program(request, "status", "recipient", "channel", "notification", "limit", "before")
     asked = request.query_params
     label = asked.get("status", "")
     if label and label not in _LABELS:
@@ -123,7 +123,7 @@ async def deliveries(request: Request) -> Response:
 
 async def attention(request: Request) -> Response:
     """`GET /attention`: what a person should look at: failed ones, which cannot succeed as they are, and dead ones."""
-    site = program(request)
+    site = program(request, "limit", "before")
     found = await site.store.attention(portion_of(request), text_of(request, "before"))
     counts = await site.store.counts()
     shown: dict[str, Any] = {
