@@ -210,7 +210,8 @@ async def test_a_token_is_the_recipients(scene: Scene) -> None:
         (["send", EVENT.replace("system", "unknown")], "", 1, "no policy is registered"),
         (["send", EVENT], '[email]\nport = "x"', 2, "email.port: expected a whole number"),
         (["send", EVENT], "colour = 1", 2, "service.colour: unknown key"),
-        (["serve", "--listen", "nowhere"], "", 2, "service.listen: expected a host and a port"),
+        (["serve", "--listen", "nowhere"], "", 2, "Error: --listen: expected a host and a port"),
+        (["serve", "--listen", ""], "", 2, "Error: --listen: expected a host and a port"),
         (["worker"], '[email]\ntimeout = "10m"', 2, "queue.lease: expected at least"),
         (["token", "ada", "--minutes", "61"], "", 2, "61 is not in the range"),
         (["attention", "--retry-all", "sent"], "", 2, "'sent' is not one of"),
@@ -251,6 +252,16 @@ async def test_what_hinders_a_start_is_told(scene: Scene, words: list[str], toml
     assert (process.returncode, output) == (status, b"")
     assert told in errors.decode()
     assert "Traceback" not in errors.decode()
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.2", False), ("localhost", False)])  # noqa: S104
+async def test_plain_http_for_others_than_this_machine_is_warned_of(scene: Scene, host: str, *, warned: bool) -> None:
+    words = ["serve", "--listen", f"{host}:{free_port()}"]
+    async with started("leaseway-notify", *words, folder=scene.folder) as serve:
+        await said(serve, b"serving http://")
+        serve.send_signal(signal.SIGTERM)
+        _, rest = await serve.communicate()
+    assert (b"this is plain HTTP" in rest) is warned
 
 
 async def test_a_token_of_nobody_is_made_and_said_to_be_one(scene: Scene) -> None:

@@ -16,7 +16,7 @@ from leaseway_notify.outbox import Outbox
 from leaseway_notify.plan import Plan
 from leaseway_notify.profile import Profile
 from leaseway_notify.serving import serving
-from leaseway_notify.settings import Settings
+from leaseway_notify.settings import Settings, is_loopback
 from leaseway_notify.stores.opening import open_store
 from leaseway_notify.working import QUEUE_WITHIN
 
@@ -30,6 +30,11 @@ async def run_service(settings: Settings, stop: asyncio.Event) -> int:
     """Serves until the stop. Gives the exit status."""
     async with await open_store(settings.store) as store, serving(store, settings) as served:
         _log.info("serving %s", served.url)
+        if not is_loopback(settings.service.host):
+            _log.warning(
+                "this is plain HTTP, and others than this machine may reach it: tokens travel in it; "
+                "listen on 127.0.0.1 behind a proxy that does TLS, or let only that one into this network"
+            )
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait({stopped, served.ended}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()

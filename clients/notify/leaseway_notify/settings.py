@@ -5,6 +5,7 @@ Nothing is read or checked here: that is `notify_toml.py`'s. Durations are ms.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -137,6 +138,14 @@ class ServiceSettings:
 def http_url(host: str, port: int) -> str:
     """Where a server listens, as a URL without a slash at its end."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 @dataclass(frozen=True, slots=True)
