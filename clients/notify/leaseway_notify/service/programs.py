@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from leaseway_notify.checks import check_name, check_time
 from leaseway_notify.delivery import ATTENTION, ENDED, OPEN
-from leaseway_notify.errors import Refused
+from leaseway_notify.errors import Refused, UnknownRecipient
 from leaseway_notify.event import Event
 from leaseway_notify.mail_address import check_mail_address
 from leaseway_notify.profile import Channel, Profile, check_channel
@@ -92,9 +92,10 @@ async def put_work(request: Request) -> Response:
     context, until, recipient = said.get("context"), said.get("until"), request.path_params["recipient"]
     check_name("context", context)
     check_time("until", until)
-    if await site.store.profile(recipient) is None:
-        raise not_found("there is no profile of this recipient")
-    await site.store.set_working_on(recipient, str(context), cast(int, until))
+    try:
+        await site.store.set_working_on(recipient, str(context), cast(int, until))
+    except UnknownRecipient:
+        raise not_found("there is no profile of this recipient") from None
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
