@@ -158,6 +158,20 @@ async def test_attention_shows_and_begins_anew(scene: Scene) -> None:
     assert (await scene.run("attention", "--retry-all", "dead")).stdout.split() == [third]
 
 
+async def test_all_are_begun_anew_and_not_only_those_that_are_shown(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leaseway_notify.commands.PORTION", 2)
+    monkeypatch.setattr("leaseway_notify.commands.MOST", 3)
+    of_old = [await dead(scene, str(number)) for number in range(5)]
+    shown = await scene.run("attention", "--json")
+    assert [json.loads(line)["id"] for line in shown.stdout.splitlines()] == of_old[:1:-1]
+    assert shown.stderr == "These are the newest 3; there may be more.\n"
+    begun = await scene.run("attention", "--retry-all", "dead")
+    assert (begun.exit_code, sorted(begun.stdout.split())) == (0, sorted(of_old))
+    assert (await scene.run("attention")).stderr == ""
+
+
 async def test_a_key_is_written_once_and_for_its_owner_alone(scene: Scene) -> None:
     path = scene.folder / "vapid.pem"
     ended = await scene.run("vapid", "new", str(path))

@@ -239,7 +239,7 @@ def attention(file: Path | None, retried: tuple[str, ...], retry_all: str | None
     """
     with _faults_told():
         settings = _settings(file)
-        from leaseway_notify.commands import look, reopen
+        from leaseway_notify.commands import MOST, look, reopen
 
         if retried or retry_all:
             begun: list[str] = []
@@ -257,6 +257,8 @@ def attention(file: Path | None, retried: tuple[str, ...], retry_all: str | None
         found = asyncio.run(look(settings))
     from leaseway_notify.service.shown import sending_shown
 
+    if len(found) == MOST:
+        click.echo(f"These are the newest {MOST:,}; there may be more.", err=True)
     if as_json:
         for one in found:
             click.echo(json.dumps(sending_shown(one)))

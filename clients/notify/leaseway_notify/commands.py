@@ -17,6 +17,7 @@ from leaseway_notify.plan import Plan
 from leaseway_notify.profile import Profile
 from leaseway_notify.serving import serving
 from leaseway_notify.settings import Settings, is_loopback
+from leaseway_notify.stores.base import Store
 from leaseway_notify.stores.opening import open_store
 from leaseway_notify.working import QUEUE_WITHIN
 
@@ -81,25 +82,33 @@ async def send_event(settings: Settings, said: object) -> tuple[Plan, bool]:
 
 
 async def look(settings: Settings) -> list[Sending]:
-    """What needs a person, newest first."""
+    """What needs a person, newest first, `MOST` at most."""
     async with await open_store(settings.store) as store:
         found: list[Sending] = []
-        while len(found) < MOST:
-            portion = await store.attention(PORTION, found[-1].delivery.id if found else "")
-            found += portion
-            if len(portion) < PORTION:
+        async for one in _attention(store):
+            found.append(one)
+            if len(found) == MOST:
                 break
         return found
 
 
+async def _attention(store: Store) -> AsyncIterator[Sending]:
+    """All that needs a person, newest first."""
+    last = ""
+    while portion := await store.attention(PORTION, last):
+        for one in portion:
+            yield one
+        last = portion[-1].delivery.id
+
+
 async def reopen(settings: Settings, ids: Sequence[str], status: str, told: Callable[[Delivery], object]) -> list[str]:
     """Begins these, and all of this status, anew; gives those that are not among what needs a person."""
-    wanted = list(ids)
-    if status:
-        wanted += [one.delivery.id for one in await look(settings) if one.delivery.status == status]
     missing: list[str] = []
     async with await open_store(settings.store) as store, _queue(settings) as queue:
         outbox = Outbox(store, queue, settings.outbox)
+        wanted = list(ids)
+        if status:  # All of them before the first is begun: those that fail again meanwhile are for the next time.
+            wanted += [one.delivery.id async for one in _attention(store) if one.delivery.status == status]
         for delivery_id in dict.fromkeys(wanted):
             opened = await store.reopen(delivery_id, now_ms())
             if opened is None:
