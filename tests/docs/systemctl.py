@@ -17,6 +17,8 @@ MACHINE = Path(os.environ["MACHINE"])
 KEPT = ("PATH", "PYTHONPATH")
 """What a started program has of our environment; systemd gives it nothing."""
 
+EAR = f"systemctl-{os.getpid()}"
+"""The abstract socket on which a program says that it is ready: a path of the machine's may be too long for one."""
 
 PATIENCE = 20.0
 """Seconds that a program may take until it says that it is ready."""
@@ -55,12 +57,12 @@ class Unit:
         folder = Path(self.one("WorkingDirectory"))
         folder.mkdir(mode=0o700, exist_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear, self._log.open("ab") as log:
-            ear.bind(f"\0{self.pid_file}")
+            ear.bind(f"\0{EAR}")
             ear.settimeout(PATIENCE)
             process = subprocess.Popen(
                 shlex.split(self.one("ExecStart")),
                 cwd=folder,
-                env=self.environment() | {"NOTIFY_SOCKET": f"@{self.pid_file}"},
+                env=self.environment() | {"NOTIFY_SOCKET": f"@{EAR}"},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -79,6 +81,11 @@ class Unit:
             sys.exit(f"{self.name} did not stop in time")
         self.pid_file.unlink()
 
+    def restart(self) -> None:
+        """One after the other."""
+        self.stop()
+        self.start()
+
     def reload(self) -> None:
         """Runs what the unit says."""
         command = self.one("ExecReload").replace("$MAINPID", self.pid_file.read_text())
@@ -88,9 +95,9 @@ class Unit:
 def main(verb: str, *arguments: str) -> None:
     """Obeys one command line."""
     names = [argument for argument in arguments if not argument.startswith("-")]
-    if verb == "enable":
+    if verb in ("enable", "disable"):
         assert arguments[0] == "--now"
-        verb = "start"
+        verb = {"enable": "start", "disable": "stop"}[verb]
     for name in names:
         getattr(Unit(name), verb)()
     assert names or verb == "daemon-reload"

@@ -36,7 +36,13 @@ SEVERAL: Final = [
 ITEM: Final = {"image": "data:image/png;base64,iVBORw0KGgo=", "width": 64, "format": "png"}
 DEPLOY: Final = ROOT / "deploy"
 EXAMPLE: Final = ROOT / "schemas/leaseway_schemas/examples/resize"
-UNITS: Final = {"leaseway": 1.5, "leaseway-database": 1.8, "leaseway-caddy": 2.0}
+UNITS: Final = {
+    "leaseway": 1.5,
+    "leaseway-database": 1.8,
+    "leaseway-caddy": 2.0,
+    "leaseway-notify": 1.5,
+    "leaseway-notify-worker": 1.5,
+}
 """The exposure that systemd may find at most, of 10. A unit without hardening has 9.6."""
 
 

@@ -98,7 +98,7 @@ async def test_serve_and_worker_deliver_what_send_sends_and_end_on_sigterm(scene
             assert (ended.exit_code, ended.stderr) == (0, "")
             plan = json.loads(ended.stdout)
             await status_of(scene, f"{plan['id']}-in_app", "delivered")
-            await status_of(scene, f"{plan['id']}-email", "failed")  # There is no transport.
+            await status_of(scene, f"{plan['id']}-email", "skipped")  # There is no transport.
             token = (await scene.run("token", "ada")).stdout.strip()
             async with http_client(scene.url) as client:
                 inbox = await client.get("/inbox", headers={"Authorization": f"Bearer {token}"})
@@ -110,6 +110,7 @@ async def test_serve_and_worker_deliver_what_send_sends_and_end_on_sigterm(scene
 
 
 async def test_a_drain_ends_and_delivers_what_waited_in_the_outbox(scene: Scene) -> None:
+    scene.write(f"ws://127.0.0.1:{free_port()}/{QUEUE}", '[email]\ntransport = "smtp"\nsender = "bell@app.example"')
     ended = await scene.run("send", "-", given=EVENT)
     assert ended.exit_code == 0
     assert "wait in the outbox" in ended.stderr
@@ -120,7 +121,7 @@ async def test_a_drain_ends_and_delivers_what_waited_in_the_outbox(scene: Scene)
         ["email", "pending"],
     ]
     async with served_queue(scene.folder / "queue") as queue:
-        scene.write(f"{queue.ws_url}/{QUEUE}")
+        scene.write(f"{queue.ws_url}/{QUEUE}")  # Without the transport by which the mail was planned.
         async with started("leaseway-notify", "worker", "--drain", folder=scene.folder) as worker:
             await worker.communicate()
         assert worker.returncode == 0
@@ -134,7 +135,7 @@ async def test_a_drain_ends_and_delivers_what_waited_in_the_outbox(scene: Scene)
 async def dead(scene: Scene, title: str) -> str:
     """A delivery that is dead."""
     plan = json.loads((await scene.run("send", "--json", json.dumps({**json.loads(EVENT), "title": title}))).stdout)
-    delivery = f"{plan['id']}-email"
+    delivery = f"{plan['id']}-in_app"
     await scene.store.begin(delivery, 1, now_ms())
     await scene.store.change(delivery, 1, Change("dead", error="\x1b[31mred\x1b[0m"), now_ms())
     return delivery
@@ -155,6 +156,20 @@ async def test_attention_shows_and_begins_anew(scene: Scene) -> None:
     none = await scene.run("attention", "--retry-all", "failed")
     assert (none.exit_code, none.stdout, none.stderr) == (0, "", "Nothing is failed.\n")
     assert (await scene.run("attention", "--retry-all", "dead")).stdout.split() == [third]
+
+
+async def test_all_are_begun_anew_and_not_only_those_that_are_shown(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leaseway_notify.commands.PORTION", 2)
+    monkeypatch.setattr("leaseway_notify.commands.MOST", 3)
+    of_old = [await dead(scene, str(number)) for number in range(5)]
+    shown = await scene.run("attention", "--json")
+    assert [json.loads(line)["id"] for line in shown.stdout.splitlines()] == of_old[:1:-1]
+    assert shown.stderr == "These are the newest 3; there may be more.\n"
+    begun = await scene.run("attention", "--retry-all", "dead")
+    assert (begun.exit_code, sorted(begun.stdout.split())) == (0, sorted(of_old))
+    assert (await scene.run("attention")).stderr == ""
 
 
 async def test_a_key_is_written_once_and_for_its_owner_alone(scene: Scene) -> None:
@@ -193,6 +208,7 @@ async def test_a_token_is_the_recipients(scene: Scene) -> None:
     before = now_ms() // 1000
     ended = await scene.run("token", "ada", "--minutes", "5")
     after = now_ms() // 1000
+    assert (ended.exit_code, ended.stderr) == (0, "")
     who = read_token(ended.stdout.strip(), SECRET, after)
     assert who.id == "ada"
     assert before + 300 <= who.until <= after + 300
@@ -208,7 +224,8 @@ async def test_a_token_is_the_recipients(scene: Scene) -> None:
         (["send", EVENT.replace("system", "unknown")], "", 1, "no policy is registered"),
         (["send", EVENT], '[email]\nport = "x"', 2, "email.port: expected a whole number"),
         (["send", EVENT], "colour = 1", 2, "service.colour: unknown key"),
-        (["serve", "--listen", "nowhere"], "", 2, "service.listen: expected a host and a port"),
+        (["serve", "--listen", "nowhere"], "", 2, "Error: --listen: expected a host and a port"),
+        (["serve", "--listen", ""], "", 2, "Error: --listen: expected a host and a port"),
         (["worker"], '[email]\ntimeout = "10m"', 2, "queue.lease: expected at least"),
         (["token", "ada", "--minutes", "61"], "", 2, "61 is not in the range"),
         (["attention", "--retry-all", "sent"], "", 2, "'sent' is not one of"),
@@ -249,6 +266,22 @@ async def test_what_hinders_a_start_is_told(scene: Scene, words: list[str], toml
     assert (process.returncode, output) == (status, b"")
     assert told in errors.decode()
     assert "Traceback" not in errors.decode()
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.2", False), ("localhost", False)])  # noqa: S104
+async def test_plain_http_for_others_than_this_machine_is_warned_of(scene: Scene, host: str, *, warned: bool) -> None:
+    words = ["serve", "--listen", f"{host}:{free_port()}"]
+    async with started("leaseway-notify", *words, folder=scene.folder) as serve:
+        await said(serve, b"serving http://")
+        serve.send_signal(signal.SIGTERM)
+        _, rest = await serve.communicate()
+    assert (b"this is plain HTTP" in rest) is warned
+
+
+async def test_a_token_of_nobody_is_made_and_said_to_be_one(scene: Scene) -> None:
+    ended = await scene.run("token", "ADA")
+    assert (ended.exit_code, read_token(ended.stdout.strip(), SECRET, now_ms() / 1000).id) == (0, "ADA")
+    assert ended.stderr == "There is no profile of 'ADA' yet, so that nothing comes into this inbox.\n"
 
 
 async def test_the_service_does_not_start_without_its_secrets(scene: Scene) -> None:

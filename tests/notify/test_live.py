@@ -72,7 +72,9 @@ async def opened(service: Service, hello: dict[str, Any] | str | bytes) -> Opene
 async def put(service: Service, recipient: str, title: str = "Hello") -> InboxEntry:
     """Something new in an inbox, of which nobody was told."""
     plan = await written(service.store, service.clock(), recipient=recipient, title=title)
-    return await service.store.put_in_inbox(plan.notification, service.clock())
+    entry = await service.store.put_in_inbox(plan.notification, service.clock())
+    assert entry is not None
+    return entry
 
 
 async def closed(page: Opened) -> tuple[int, str]:

@@ -17,7 +17,7 @@ from leaseway_notify.event import Event
 from leaseway_notify.notifier import Notifier
 from leaseway_notify.outbox import Outbox
 from leaseway_notify.queue import QUEUE
-from leaseway_notify.settings import OutboxSettings, Settings
+from leaseway_notify.settings import EmailSettings, OutboxSettings, PushSettings, Settings
 from leaseway_notify.stores.base import DeliveryFilter
 from leaseway_notify.stores.postgres import open_postgres
 from leaseway_notify.stores.sqlite import open_sqlite
@@ -27,7 +27,8 @@ from support.notify_stores import DAY, NOW, Enough, Opener, Rounds, cut, event, 
 from support.postgres import Postgres
 from support.server import TestServer
 
-HASTY = Settings(outbox=OutboxSettings(patience=1))
+HASTY = OutboxSettings(patience=1)
+SETTINGS = Settings(outbox=HASTY, email=EmailSettings("smtp"), push=PushSettings(Path("vapid.pem")))
 
 
 @pytest.fixture
@@ -132,10 +133,10 @@ async def test_without_a_queue_it_is_written_and_posted_later(store: SqlStore, t
     async with served_queue(tmp_path / "server") as server, queue_of(server) as queue:
         port = server.port
         server.running.stop()
-        kept = await Notifier(store, queue, HASTY).notify(event())
+        kept = await Notifier(store, queue, SETTINGS).notify(event())
         assert len(await store.unposted(10)) == 3
-        assert not await Outbox(store, queue, HASTY.outbox).post(kept.deliveries)
-        assert await Outbox(store, queue, HASTY.outbox).repost() == 0
+        assert not await Outbox(store, queue, HASTY).post(kept.deliveries)
+        assert await Outbox(store, queue, HASTY).repost() == 0
     async with served_queue(tmp_path / "server", port) as server, queue_of(server) as queue:
         assert await Outbox(store, queue).repost() == 3
         assert await Outbox(store, queue).repost() == 0

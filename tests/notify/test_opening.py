@@ -153,6 +153,7 @@ async def test_work_on_a_file_that_waits_for_anything_else_is_a_mistake(tmp_path
 
 async def test_a_full_disk_is_told_and_nothing_of_the_work_stays(tmp_path: Path) -> None:
     async with await open_sqlite(tmp_path / "n.db") as store:
+        await store.save_profile(profile())
         connection = store._database._connection  # type: ignore[attr-defined]
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from datetime import datetime, time
+from pathlib import Path
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -18,6 +19,7 @@ from leaseway_notify.plan import Plan, plan
 from leaseway_notify.policy import BUILT_IN, MINUTE, Action, Policies, Schedule, SendNow, Situation, Skip, TypePolicy
 from leaseway_notify.profile import CHANNELS, Channel, Mute, Preferences, Profile, QuietHours
 from leaseway_notify.quiet import quiet_until
+from leaseway_notify.settings import EmailSettings, PushSettings, Settings
 from leaseway_notify.zones import zone_of
 from support.notify_stores import event, profile
 
@@ -129,6 +131,16 @@ def test_who_cannot_be_reached_and_ones_own_doing() -> None:
     assert {shown(one) for one in plan(event(actor="ada"), profile(), NOON).deliveries} == {"skipped suppressed"}
     own = plan(event(type="security", actor="ada"), profile(), NOON)
     assert {shown(one) for one in own.deliveries} == {"pending"}
+
+
+def test_what_cannot_leave_is_skipped_and_what_nobody_wants_says_so_first() -> None:
+    made = plan(event(), profile(), NOON, configured=Settings().channels)
+    assert [shown(one) for one in made.deliveries] == ["pending", "skipped not_configured", "skipped not_configured"]
+    nowhere = plan(event(), Profile("ada"), NOON, configured=["in_app"])
+    assert [shown(one) for one in nowhere.deliveries] == [
+        "pending", "skipped no_push_subscription", "skipped no_address",
+    ]  # fmt: skip
+    assert Settings(email=EmailSettings("provider"), push=PushSettings(Path("vapid.pem"))).channels == {*CHANNELS}
 
 
 @pytest.mark.parametrize(

@@ -14,19 +14,20 @@ import pytest
 from leaseway import Client
 from leaseway_notify.compose import execution
 from leaseway_notify.delivery import Sending
+from leaseway_notify.errors import UnknownRecipient
 from leaseway_notify.event import Event
 from leaseway_notify.execute import Done, Execution, Wait
 from leaseway_notify.message import Notes
 from leaseway_notify.notifier import Notifier
 from leaseway_notify.plan import Plan
-from leaseway_notify.profile import Profile
+from leaseway_notify.profile import Preferences, Profile
 from leaseway_notify.rules import Rules
 from leaseway_notify.stores.base import DeliveryFilter
 from leaseway_notify.stores.postgres import open_postgres
 from support.execution_scene import execution_scene, settings_for
 from support.mail_server import mail_server
 from support.notify_scene import queue_of, served_queue
-from support.notify_stores import NOW, cut, event, notify_store, profile, written
+from support.notify_stores import NOW, cut, event, notify_store, planned, profile, written
 from support.postgres import Postgres
 
 PATIENCE: Final = 30.0
@@ -83,6 +84,44 @@ async def test_who_has_seen_an_entry_of_an_inbox_misses_none_before_it(url: str)
             await let_go()
             entries = await asyncio.gather(*putting)
         assert await store.inbox("ada", 10) == entries[::-1]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_who_forgets_waits_for_who_writes_and_drops_that_too(url: str, *, committed: bool) -> None:
+    """In the planner's transaction all else may be done with the recipient meanwhile."""
+    async with await open_postgres(url) as store, connected(url) as caller, connected(url) as other:
+        await store.save_profile(profile())
+        before = (await written(store, title="before")).notification
+        transaction = caller.transaction()
+        await transaction.start()
+        (mine,) = await store.write([planned(title="mine")], now=NOW, held_until=NOW, within=caller)
+        async with asyncio.timeout(PATIENCE):
+            assert await store.put_in_inbox(before, NOW) is not None
+            await store.change_preferences("ada", lambda _: Preferences(collaborating=True))
+            await store.save_contact(profile(address="new@example.com"))
+            await written(store, title="another planner's")
+        forgetting = asyncio.create_task(store.forget("ada"))
+        await until_waiting(other, 1)
+        await (transaction.commit() if committed else transaction.rollback())
+        assert await forgetting
+        assert await store.notification(mine.notification.id) is None
+        assert await store.deliveries(DeliveryFilter(), 10) == []
+
+
+async def test_who_writes_for_somebody_who_is_being_forgotten_is_refused(url: str) -> None:
+    async with await open_postgres(url) as store, connected(url) as other:
+        await store.save_profile(profile())
+        await written(store, title="before")
+        async with held_after(other, "DELETE ON leaseway_notify.held_key FOR EACH ROW") as let_go:
+            forgetting = asyncio.create_task(store.forget("ada"))
+            await until_waiting(other, 1)
+            writing = asyncio.create_task(written(store, title="too late"))
+            await first(asyncio.shield(writing), until_waiting(other, 2))
+            await let_go()
+            assert await forgetting
+            with pytest.raises(UnknownRecipient):
+                await writing
+        assert await store.deliveries(DeliveryFilter(), 10) == []
 
 
 @asynccontextmanager

@@ -115,6 +115,31 @@ async def test_a_bad_question_of_the_log_is_refused(service: Service, asked: str
     problem(await service.programs.get(f"/deliveries?{asked}"), 422, "schema", asked.partition("=")[0])
 
 
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        ("/deliveries", "status, recipient, channel, notification, limit, before"),
+        ("/attention", "limit, before"),
+        ("/profiles/ada", "none"),
+        ("/inbox", "unread, archived, limit, before"),
+        ("/preferences", "none"),
+        ("/push", "none"),
+    ],
+)
+async def test_a_parameter_that_nobody_knows_is_refused_by_its_name(service: Service, path: str, known: str) -> None:
+    http = service.http if path in ("/inbox", "/preferences", "/push") else service.programs
+    headers = {} if http is service.programs else service.headers()
+    for asked in ("statu=dead", "statu", "Limit=1", "limit=1&statu="):
+        answer = await http.get(f"{path}?{asked}", headers=headers)
+        name = "limit" if known == "none" and "limit" in asked else "Limit" if "Limit" in asked else "statu"
+        assert problem(answer, 422, "schema", name) == f"unknown parameter; known here: {known}"
+    for one in [] if known == "none" else known.split(", "):
+        answer = await http.get(f"{path}?{one}=x", headers=headers)
+        assert "unknown parameter" not in answer.text
+    assert (await http.get(path, headers=headers)).status_code == 200
+    problem(await service.http.get(f"{path}?statu=dead"), 401, "unauthorized")
+
+
 async def test_what_is_no_list_of_recipients_is_not_announced(service: Service) -> None:
     for said in ({"recipients": "ada"}, {"recipients": [1]}, {}):
         problem(await service.programs.post("/announce", json=said), 422, "schema", "recipients")

@@ -10,7 +10,7 @@ from leaseway_notify.delivery import Change
 from leaseway_notify.profile import Mute, Preferences
 from leaseway_notify.stores.base import Token, TokenKind
 from support.browser_keys import Browser
-from support.notify_service import PUSH, Service, notify_service, problem, push_settings
+from support.notify_service import PUSH, Service, nobody_takes_mails, notify_service, problem, push_settings
 from support.notify_stores import DAY, notify_store
 from support.stores import KINDS
 
@@ -23,7 +23,9 @@ async def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     folder = tmp_path_factory.mktemp("service")
     async with (
         notify_store(request.param, folder, lambda: request.getfixturevalue("postgres")) as (_, opener),
-        notify_service(folder, opener, push=push_settings(folder), worker={"in_flight": 1}) as service,
+        notify_service(
+            folder, opener, push=push_settings(folder), email=nobody_takes_mails(), worker={"in_flight": 1}
+        ) as service,
     ):
         yield service
 
@@ -135,7 +137,7 @@ async def test_the_inbox_is_listed_marked_and_counted(service: Service, bea: str
         return (await service.http.get("/inbox", params=asked, headers=headers)).json()
 
     first = await inbox(limit=2)
-    assert ([one["title"] for one in first["entries"]], first["unread"]) == (["2", "1"], 3)
+    assert ([one["title"] for one in first["entries"]], first["unread"], first["known"]) == (["2", "1"], 3, True)
     assert [one["title"] for one in (await inbox(before=first["before"]))["entries"]] == ["0"]
 
     async def mark(verb: str, **said: Any) -> Any:
@@ -148,6 +150,8 @@ async def test_the_inbox_is_listed_marked_and_counted(service: Service, bea: str
     assert len((await inbox(archived="true"))["entries"]) == 3
     assert await mark("unarchive", ids=[ids[2]]) == {"changed": 1, "unread": 1}
     assert [one["id"] for one in (await inbox())["entries"]] == [ids[2]]
+    headers = service.headers("nobody")
+    assert await inbox() == {"entries": [], "unread": 0, "before": None, "known": False}
 
 
 async def test_nobody_sees_or_marks_another_ones_inbox(service: Service, bea: str) -> None:

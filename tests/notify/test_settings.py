@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leaseway_notify.notify_toml import load_settings
+from leaseway_notify.notify_toml import VARIABLES, load_settings
 from leaseway_notify.policy import BUILT_IN, MINUTE, TypePolicy
 from leaseway_notify.settings import DAY, HOUR, Settings
 from leaseway_notify.toml import SettingsRefused
@@ -214,6 +214,26 @@ def test_a_variable_of_a_table_that_is_none_is_no_matter() -> None:
     Path("notify.toml").write_text("queue = 7")
     with pytest.raises(SettingsRefused, match=r"^notify.toml: queue: expected a table"):
         load_settings(environ={"LEASEWAY_NOTIFY_TOKEN": "lw_token"})
+
+
+BAD_VALUES = {
+    "LEASEWAY_NOTIFY_STORE": "mysql://root@db/app",
+    "LEASEWAY_NOTIFY_TOKEN": "one\ntwo",
+    "LEASEWAY_NOTIFY_SMTP_PASSWORD": "one\ntwo",
+    "LEASEWAY_NOTIFY_PROVIDER_KEY": "one\ntwo",
+    "LEASEWAY_NOTIFY_SERVICE_TOKEN": "short",
+    "LEASEWAY_NOTIFY_SERVICE_SECRET": "short",
+}
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_what_a_variable_says_is_not_the_files_fault(variable: str) -> None:
+    Path("notify.toml").write_text('[service]\nport = 1\n[queue]\nlease = "5m"\n')
+    with pytest.raises(SettingsRefused) as refused:
+        load_settings(environ={variable: BAD_VALUES[variable]}, listen="nowhere")
+    assert len(refused.value.faults) == 3
+    assert {fault.partition(": ")[0] for fault in refused.value.faults} == {variable, "--listen", "notify.toml"}
+    assert BAD_VALUES[variable] not in str(refused.value)
 
 
 def test_a_file_that_is_not_there_is_told() -> None:

@@ -137,6 +137,11 @@ def push_settings(folder: Path) -> dict[str, Any]:
     return {"keys": str(folder / "vapid.pem"), "subject": "mailto:ops@example.com"}
 
 
+def nobody_takes_mails() -> dict[str, Any]:
+    """With a mail server that is not there: mails wait to be tried again."""
+    return {"transport": "smtp", "sender": "bell@app.example", "port": free_port(), "security": "none"}
+
+
 def problem(answer: httpx.Response, status: int, code: str, path: str = "") -> str:
     """The detail of an answer that is this problem."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text

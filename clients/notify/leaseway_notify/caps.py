@@ -1,6 +1,7 @@
 """Caps: how many messages of a type go to a recipient in an hour, and when so many come that they become a digest.
 
-A place is taken before something is sent, and never counted after: two workers cannot both have the last one.
+A place is taken before something is sent, and never counted after: two workers cannot both have the last one. The
+windows stand still, each with places of its own: around the end of one up to twice as many may come.
 """
 
 from typing import Final

@@ -212,11 +212,14 @@ def token(recipient: str, minutes: int, file: Path | None) -> None:
     """
     with _faults_told():
         settings = _settings(file)
+        from leaseway_notify.commands import is_known
         from leaseway_notify.recipient_token import recipient_token
         from leaseway_notify.serving import check_served
 
         check_served(settings)
         click.echo(recipient_token(settings.service.secret or "", recipient, minutes * 60))
+        if not asyncio.run(is_known(settings, recipient)):
+            click.echo(f"There is no profile of {recipient!r} yet, so that nothing comes into this inbox.", err=True)
 
 
 @main.command(short_help="Show what needs a person, and begin it anew.")
@@ -236,7 +239,7 @@ def attention(file: Path | None, retried: tuple[str, ...], retry_all: str | None
     """
     with _faults_told():
         settings = _settings(file)
-        from leaseway_notify.commands import look, reopen
+        from leaseway_notify.commands import MOST, look, reopen
 
         if retried or retry_all:
             begun: list[str] = []
@@ -254,6 +257,8 @@ def attention(file: Path | None, retried: tuple[str, ...], retry_all: str | None
         found = asyncio.run(look(settings))
     from leaseway_notify.service.shown import sending_shown
 
+    if len(found) == MOST:
+        click.echo(f"These are the newest {MOST:,}; there may be more.", err=True)
     if as_json:
         for one in found:
             click.echo(json.dumps(sending_shown(one)))

@@ -10,12 +10,14 @@ from leaseway import Client, ConnectionLost
 from leaseway_notify.clock import now_ms
 from leaseway_notify.delivery import Delivery, Sending
 from leaseway_notify.event import Event
+from leaseway_notify.mail_address import check_mail_address
 from leaseway_notify.notifier import Notifier
 from leaseway_notify.outbox import Outbox
 from leaseway_notify.plan import Plan
 from leaseway_notify.profile import Profile
 from leaseway_notify.serving import serving
-from leaseway_notify.settings import Settings
+from leaseway_notify.settings import Settings, is_loopback
+from leaseway_notify.stores.base import Store
 from leaseway_notify.stores.opening import open_store
 from leaseway_notify.working import QUEUE_WITHIN
 
@@ -29,6 +31,11 @@ async def run_service(settings: Settings, stop: asyncio.Event) -> int:
     """Serves until the stop. Gives the exit status."""
     async with await open_store(settings.store) as store, serving(store, settings) as served:
         _log.info("serving %s", served.url)
+        if not is_loopback(settings.service.host):
+            _log.warning(
+                "this is plain HTTP, and others than this machine may reach it: tokens travel in it; "
+                "listen on 127.0.0.1 behind a proxy that does TLS, or let only that one into this network"
+            )
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait({stopped, served.ended}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
@@ -39,6 +46,7 @@ async def save_contact(
     settings: Settings, recipient: str, address: str | None, name: str | None, zone: str | None
 ) -> None:
     """Writes who a recipient is; what is None stays as it was. Raises `Refused`."""
+    check_mail_address(address or "")
     async with await open_store(settings.store) as store:
         known = await store.profile(recipient) or Profile(recipient)
         await store.save_contact(
@@ -49,6 +57,12 @@ async def save_contact(
                 known.zone if zone is None else zone,
             )
         )
+
+
+async def is_known(settings: Settings, recipient: str) -> bool:
+    """Whether there is a profile of them."""
+    async with await open_store(settings.store) as store:
+        return await store.profile(recipient) is not None
 
 
 async def forget_recipient(settings: Settings, recipient: str) -> bool:
@@ -68,25 +82,33 @@ async def send_event(settings: Settings, said: object) -> tuple[Plan, bool]:
 
 
 async def look(settings: Settings) -> list[Sending]:
-    """What needs a person, newest first."""
+    """What needs a person, newest first, `MOST` at most."""
     async with await open_store(settings.store) as store:
         found: list[Sending] = []
-        while len(found) < MOST:
-            portion = await store.attention(PORTION, found[-1].delivery.id if found else "")
-            found += portion
-            if len(portion) < PORTION:
+        async for one in _attention(store):
+            found.append(one)
+            if len(found) == MOST:
                 break
         return found
 
 
+async def _attention(store: Store) -> AsyncIterator[Sending]:
+    """All that needs a person, newest first."""
+    last = ""
+    while portion := await store.attention(PORTION, last):
+        for one in portion:
+            yield one
+        last = portion[-1].delivery.id
+
+
 async def reopen(settings: Settings, ids: Sequence[str], status: str, told: Callable[[Delivery], object]) -> list[str]:
     """Begins these, and all of this status, anew; gives those that are not among what needs a person."""
-    wanted = list(ids)
-    if status:
-        wanted += [one.delivery.id for one in await look(settings) if one.delivery.status == status]
     missing: list[str] = []
     async with await open_store(settings.store) as store, _queue(settings) as queue:
         outbox = Outbox(store, queue, settings.outbox)
+        wanted = list(ids)
+        if status:  # All of them before the first is begun: those that fail again meanwhile are for the next time.
+            wanted += [one.delivery.id async for one in _attention(store) if one.delivery.status == status]
         for delivery_id in dict.fromkeys(wanted):
             opened = await store.reopen(delivery_id, now_ms())
             if opened is None:

@@ -38,9 +38,9 @@ async def execution(
     gate = Gate(store, policies, Caps(store, policies, settings.storm), settings.worker.read_types)
     async with AsyncExitStack() as stack:
         channels: dict[Channel, ChannelExecutor] = {"in_app": InApp(store, announce)}
-        if settings.email.transport != "off":
+        if "email" in settings.channels:
             channels["email"] = await _email(store, settings, policies, stack)
-        if settings.push.keys is not None:
+        if "push" in settings.channels:
             channels["push"] = await _push(store, settings, stack)
         yield Execution(store, gate, channels, rules, clock)
 

@@ -23,6 +23,7 @@ Reason: TypeAlias = Literal[
     "muted",
     "no_address",
     "no_push_subscription",
+    "not_configured",  # the settings do not say how such messages leave
     "deduplicated",
     # Scheduled.
     "quiet_hours",

@@ -12,6 +12,7 @@ from leaseway_notify.event import Event
 from leaseway_notify.outbox import Outbox
 from leaseway_notify.plan import Plan, plan
 from leaseway_notify.policy import Policies
+from leaseway_notify.profile import CHANNELS
 from leaseway_notify.settings import Settings
 from leaseway_notify.stores.base import Connection, NotificationStore, OutboxStore
 
@@ -23,9 +24,10 @@ class NotifierStore(NotificationStore, OutboxStore, Protocol):
 
 
 class Notifier:
-    """Turns events into notifications. `queue` is an open client of `notification-deliveries`.
+    """Turns events into notifications. `queue` is an open client of `notification-deliveries`, and `settings` are those
+    of the workers: a channel that they do not configure is skipped. Without any, none is.
 
-        notifier = Notifier(store, queue)
+        notifier = Notifier(store, queue, settings)
         await notifier.notify(Event(type="mention", recipient="ada", title="Bob mentioned you"))
 
     Where the store is the caller's PostgreSQL, a notification can be part of its own transaction:
@@ -47,6 +49,7 @@ class Notifier:
         policies: Policies | None = None,
         clock: Callable[[], int] = now_ms,
     ) -> None:
+        self._configured = CHANNELS if settings is None else settings.channels
         settings = settings or Settings()
         self._store = store
         self._outbox = Outbox(store, queue, settings.outbox, clock)
@@ -91,7 +94,7 @@ class Notifier:
         for event in events:
             if event.recipient not in profiles:
                 raise UnknownRecipient(event.recipient)
-        plans = [plan(event, profiles[event.recipient], now, self._policies) for event in events]
+        plans = [plan(event, profiles[event.recipient], now, self._policies, self._configured) for event in events]
         return await self._store.write(plans, now=now, held_until=now + self._window, within=within)
 
     async def post(self, plans: Sequence[Plan]) -> None:

@@ -68,9 +68,8 @@ def load_settings(
     Raises `SettingsRefused`."""
     file = path or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
     said = {} if file is None else read_toml(file)
-    if listen is not None and isinstance(within := said.get("service", {}), dict):
-        said["service"] = {**within, "listen": listen}
-    return settings_of(said, "the settings" if file is None else str(file), file.parent if file else Path(), environ)
+    named, folder = ("the settings", Path()) if file is None else (str(file), file.parent)
+    return settings_of(said, named, folder, environ, listen)
 
 
 def settings_of(
@@ -78,10 +77,12 @@ def settings_of(
     file: str = "the settings",
     folder: Path = Path(),
     environ: Mapping[str, str] = _NO_ENVIRONMENT,
+    listen: str | None = None,
 ) -> Settings:
     """What tables say; files in them are relative to `folder`. Raises `SettingsRefused`."""
     faults: list[str] = []
-    root = Table(file, _with_variables(said, environ), faults)
+    merged, elsewhere = _with_others(said, environ, listen)
+    root = Table(file, merged, faults, elsewhere=elsewhere)
     settings = Settings(
         store=root.take("store", lambda value: _store(value, folder), f"sqlite:{folder / 'notify.db'}"),
         queue=_queue(root.table("queue")),
@@ -102,16 +103,22 @@ def settings_of(
     return settings
 
 
-def _with_variables(said: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    merged = dict(said)
-    for variable, (table, key) in VARIABLES.items():
-        if environ.get(variable):
-            within = merged.get(table, {})
-            if not table:
-                merged[key] = environ[variable]
-            elif isinstance(within, Mapping):
-                merged[table] = {**within, key: environ[variable]}
-    return merged
+def _with_others(
+    said: Mapping[str, Any], environ: Mapping[str, str], listen: str | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What the file says with what comes before it; and where that was said, by its key."""
+    given = [(variable, *place, environ[variable]) for variable, place in VARIABLES.items() if environ.get(variable)]
+    if listen is not None:
+        given.append(("--listen", "service", "listen", listen))
+    merged, elsewhere = dict(said), {}
+    for where, table, key, value in given:
+        within = merged.get(table, {})
+        if not table:
+            merged[key] = value
+        elif isinstance(within, Mapping):
+            merged[table] = {**within, key: value}
+        elsewhere[f"{table}.{key}" if table else key] = where
+    return merged, elsewhere
 
 
 def _check_lease(root: Table, settings: Settings) -> None:

@@ -16,6 +16,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 
 from leaseway_notify.classify import Kind, NotSent
+from leaseway_notify.names import OwnThreads
 
 ANSWER_BYTES: Final = 4096
 """As much of an answer is read."""
@@ -54,13 +55,15 @@ class Outbound:
         self._loopback = loopback
         self._anywhere = anywhere
         self._resolver = resolver
+        self._names: AbstractResolver
         self._session: aiohttp.ClientSession
 
     async def __aenter__(self) -> Self:
         """Nothing is connected yet."""
+        self._names = self._resolver or OwnThreads()
         connector = aiohttp.TCPConnector(
             socket_factory=self._socket,
-            resolver=self._resolver,
+            resolver=self._names,
             limit=0,
             use_dns_cache=False,
             keepalive_timeout=KEPT_OPEN,
@@ -73,6 +76,7 @@ class Outbound:
     async def __aexit__(self, *_: object) -> None:
         """Closes all connections."""
         await self._session.close()
+        await self._names.close()
 
     async def post(self, url: str, body: bytes, headers: dict[str, str], timeout: float) -> Answer:
         """The answer to a POST, whatever it is, within so many seconds. Raises `NotSent` where there is none."""

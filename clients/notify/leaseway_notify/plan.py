@@ -1,5 +1,6 @@
 """Planning: what becomes of an event, on each channel on its own. Pure: the profile and the time are arguments."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -7,7 +8,7 @@ from leaseway_notify.checks import check_time
 from leaseway_notify.delivery import Delivery, Notification, Reason, Status, delivery_id
 from leaseway_notify.event import Event
 from leaseway_notify.keys import batch_key, dedupe_key, digest_key, group_key
-from leaseway_notify.policy import Action, Batch, Policies, Policy, Schedule, SendNow, Situation
+from leaseway_notify.policy import Action, Batch, Policies, Policy, Schedule, SendNow, Situation, Skip
 from leaseway_notify.profile import CHANNELS, Channel, Profile
 
 _BUILT_IN: Final = Policies()
@@ -33,8 +34,14 @@ class Plan:
         )
 
 
-def plan(event: Event, profile: Profile, now: int, policies: Policies = _BUILT_IN) -> Plan:
-    """What becomes of the event. `now` in ms since the epoch.
+def plan(
+    event: Event,
+    profile: Profile,
+    now: int,
+    policies: Policies = _BUILT_IN,
+    configured: Collection[Channel] = CHANNELS,
+) -> Plan:
+    """What becomes of the event. `now` in ms since the epoch; on channels that are not `configured` nothing is sent.
 
     Raises `UnknownType`, and `Refused` where a policy says a time that is none.
     """
@@ -53,12 +60,15 @@ def plan(event: Event, profile: Profile, now: int, policies: Policies = _BUILT_I
         group_key=group_key(event),
         created_at=now,
     )
-    return Plan(notification, tuple(_delivery(Situation(event, profile, channel, now), policy) for channel in CHANNELS))
+    situations = [Situation(event, profile, channel, now) for channel in CHANNELS]
+    return Plan(notification, tuple(_delivery(one, policy, one.channel in configured) for one in situations))
 
 
-def _delivery(situation: Situation, policy: Policy) -> Delivery:
+def _delivery(situation: Situation, policy: Policy, configured: bool) -> Delivery:
     event, channel, now = situation.event, situation.channel, situation.now
     action = policy.decide(situation)
+    if not configured and not isinstance(action, Skip):
+        action = Skip("not_configured")
     status, due_at, reason = _outcome(action, now)
     check_time(f"the policy of {event.type}", due_at)  # Here, or the queue would refuse it, and what waits behind it.
     return Delivery(

@@ -5,10 +5,12 @@ Nothing is read or checked here: that is `notify_toml.py`'s. Durations are ms.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from leaseway_notify.policy import BUILT_IN, MINUTE, Policies, TypePolicy
+from leaseway_notify.profile import Channel
 
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
@@ -138,6 +140,14 @@ def http_url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All that `notify.toml` says. `store` is `sqlite:FILE` or a URL of PostgreSQL, which may hold a password."""
@@ -153,6 +163,16 @@ class Settings:
     keep: KeepSettings = KeepSettings()
     service: ServiceSettings = ServiceSettings()
     types: Mapping[str, TypePolicy] = field(default_factory=lambda: dict(BUILT_IN))
+
+    @property
+    def channels(self) -> frozenset[Channel]:
+        """Those of which it is said how their messages leave."""
+        on: dict[Channel, bool] = {
+            "in_app": True,
+            "email": self.email.transport != "off",
+            "push": self.push.keys is not None,
+        }
+        return frozenset(channel for channel, configured in on.items() if configured)
 
     @property
     def worst_case(self) -> int:

@@ -35,13 +35,17 @@ class Wrong(ValueError):
 
 @dataclass(slots=True)
 class Table:
-    """One table of a file. Each key is taken by who knows it; `close` complains of the rest."""
+    """One table of a file. Each key is taken by who knows it; `close` complains of the rest.
+
+    `elsewhere`: where a value was said that is not the file's, by its key.
+    """
 
     file: str
     values: Mapping[str, Any]
     faults: list[str]
     path: str = ""
     known: list[str] = field(default_factory=list)
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.values)
@@ -62,11 +66,12 @@ class Table:
 
     def table(self, name: str) -> "Table":
         """The table under a key; an empty one where it is absent, or wrong and refused."""
-        return Table(self.file, self.take(name, _table, {}), self.faults, self._key(name))
+        return Table(self.file, self.take(name, _table, {}), self.faults, self._key(name), elsewhere=self.elsewhere)
 
     def refuse(self, name: str, message: str) -> None:
         """Tells a mistake at a key."""
-        self.faults.append(f"{self.file}: {self._key(name)}: {message}")
+        key = self._key(name)
+        self.faults.append(f"{self.elsewhere.get(key, f'{self.file}: {key}')}: {message}")
 
     def close(self) -> None:
         """Refuses each key that nobody took."""

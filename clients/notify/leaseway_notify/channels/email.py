@@ -4,30 +4,22 @@ Owns the mail's headers and which links it has. The words are `templates.py`'s; 
 `mail_provider.py`'s, which are transports.
 """
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime
-from typing import Any, Final, Protocol
-
-import idna
+from typing import Any, Protocol
 
 from leaseway_notify.channels.url_header import MAIL
 from leaseway_notify.classify import Kind, NotSent
+from leaseway_notify.errors import Refused
 from leaseway_notify.links import Links, MessageLinks
+from leaseway_notify.mail_address import mail_address
 from leaseway_notify.message import Message, Notes
 from leaseway_notify.profile import Profile
 from leaseway_notify.templates import Templates
-
-ADDRESS_LENGTH: Final = 254
-"""Characters of an address (RFC 5321 §4.5.3.1)."""
-_ATOM: Final = r"(?:[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]|[^\x00-\xa0])+"
-_LABEL: Final = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_ADDRESS: Final = re.compile(rf"{_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*")
-"""A dot-atom before the @, also in other letters than ASCII's (RFC 6531 §3.3), and a domain behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ class From:
         try:
             object.__setattr__(self, "address", mail_address(self.address))
             Address(self.name, *self.address.rsplit("@", 1))
-        except (NotSent, ValueError, MessageError):
+        except (Refused, ValueError, MessageError):
             raise ValueError(f"mails cannot be sent from {self.name!r} <{self.address}>") from None
 
     @property
@@ -92,7 +84,10 @@ class Email:
 
     async def send(self, message: Message, to: Profile, _notes: Notes) -> str:
         """Returns when the transport has taken the mail, with its word for it. Raises `NotSent`."""
-        address = mail_address(to.address)
+        try:
+            address = mail_address(to.address)
+        except Refused as refused:
+            raise NotSent(Kind.BAD_ADDRESS, f"the recipient's: {refused.message}") from None
         mail = self._mail(message, to, address, await self._links.of(message))
         return await self._transport.send(mail)
 
@@ -133,22 +128,3 @@ class Email:
             "preferences": links.preferences,
             "opened": links.opened,
         }
-
-
-def mail_address(address: str) -> str:
-    """An address that mails can be sent to, its domain in ASCII. Raises `NotSent` of the kind `bad_address`.
-
-    By the rules of 2008 (RFC 5891): by the older ones, which Python has, some domains are somebody else's.
-    """
-    if not address:
-        raise NotSent(Kind.BAD_ADDRESS, "the recipient has no email address")
-    local, _, domain = address.rpartition("@")
-    try:
-        found = f"{local}@{domain if domain.isascii() else idna.encode(domain, uts46=True).decode()}"
-    except ValueError:
-        found = ""
-    if not _ADDRESS.fullmatch(found) or not found.isprintable():
-        raise NotSent(Kind.BAD_ADDRESS, "the recipient's email address is none")
-    if len(found) > ADDRESS_LENGTH:
-        raise NotSent(Kind.BAD_ADDRESS, f"the recipient's email address has more than {ADDRESS_LENGTH} characters")
-    return found

@@ -25,7 +25,10 @@ class InApp:
         self._announce = announce
 
     async def send(self, message: Message, _to: Profile, _notes: Notes) -> str:
-        """Returns when all of it is in the inbox, each notification once. Raises `StoreAway`."""
+        """Returns when all of it is in the inbox, each notification once, or the recipient has been forgotten. Raises
+        `StoreAway`."""
         for notification in message.notifications:
-            await self._announce(await self._store.put_in_inbox(notification, int(time.time() * 1000)))
+            entry = await self._store.put_in_inbox(notification, int(time.time() * 1000))
+            if entry is not None:
+                await self._announce(entry)
         return ""

@@ -9,8 +9,9 @@ from starlette.responses import Response
 
 from leaseway_notify.checks import check_name, check_time
 from leaseway_notify.delivery import ATTENTION, ENDED, OPEN
-from leaseway_notify.errors import Refused
+from leaseway_notify.errors import Refused, UnknownRecipient
 from leaseway_notify.event import Event
+from leaseway_notify.mail_address import check_mail_address
 from leaseway_notify.profile import Channel, Profile, check_channel
 from leaseway_notify.service.problems import Problem, not_found
 from leaseway_notify.service.requests import json_body, json_response, members_of, portion_of, program, text_of, wrong
@@ -56,7 +57,9 @@ class Profiles(HTTPEndpoint):
         """Its address, name and zone; preferences and browsers stay as they are."""
         site = program(request)
         said = await members_of(request, "address", "name", "zone")
-        await site.store.save_contact(Profile(request.path_params["recipient"], **said))
+        profile = Profile(request.path_params["recipient"], **said)
+        check_mail_address(profile.address)
+        await site.store.save_contact(profile)
         return await _profile(site, request)
 
     async def delete(self, request: Request) -> Response:
@@ -89,9 +92,10 @@ async def put_work(request: Request) -> Response:
     context, until, recipient = said.get("context"), said.get("until"), request.path_params["recipient"]
     check_name("context", context)
     check_time("until", until)
-    if await site.store.profile(recipient) is None:
-        raise not_found("there is no profile of this recipient")
-    await site.store.set_working_on(recipient, str(context), cast(int, until))
+    try:
+        await site.store.set_working_on(recipient, str(context), cast(int, until))
+    except UnknownRecipient:
+        raise not_found("there is no profile of this recipient") from None
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -107,7 +111,7 @@ async def announce(request: Request) -> Response:
 
 async def deliveries(request: Request) -> Response:
     """`GET /deliveries`: the log, newest first; `status`, `recipient`, `channel` and `notification` narrow it."""
-    site = program(request)
+    site = program(request, "status", "recipient", "channel", "notification", "limit", "before")
     asked = request.query_params
     label = asked.get("status", "")
     if label and label not in _LABELS:
@@ -120,7 +124,7 @@ async def deliveries(request: Request) -> Response:
 
 async def attention(request: Request) -> Response:
     """`GET /attention`: what a person should look at: failed ones, which cannot succeed as they are, and dead ones."""
-    site = program(request)
+    site = program(request, "limit", "before")
     found = await site.store.attention(portion_of(request), text_of(request, "before"))
     counts = await site.store.counts()
     shown: dict[str, Any] = {

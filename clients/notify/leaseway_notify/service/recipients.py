@@ -38,8 +38,11 @@ PAGE_HOLDS: Final = 15 * 60_000
 
 
 async def get_inbox(request: Request) -> Response:
-    """`GET /inbox`: entries, newest first; `before` is the number of the last one that was seen."""
-    site, me = recipient(request)
+    """`GET /inbox`: entries, newest first; `before` is the number of the last one that was seen.
+
+    `known` is false where nobody has said who the recipient is: nothing can come then.
+    """
+    site, me = recipient(request, "unread", "archived", "limit", "before")
     limit = portion_of(request)
     entries = await site.store.inbox(
         me,
@@ -50,7 +53,8 @@ async def get_inbox(request: Request) -> Response:
     )
     more = entries[-1].number if len(entries) == limit else None
     shown = [entry_shown(entry) for entry in entries]
-    return json_response({"entries": shown, "unread": await site.store.unread(me), "before": more})
+    known = await site.store.profile(me) is not None
+    return json_response({"entries": shown, "unread": await site.store.unread(me), "before": more, "known": known})
 
 
 async def mark(request: Request) -> Response:

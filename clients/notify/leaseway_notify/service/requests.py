@@ -1,6 +1,7 @@
 """What a request says: its body, its query, and who asks. Raises `Problem` for what cannot be taken."""
 
 import hmac
+from collections.abc import Collection
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -94,19 +95,29 @@ def json_response(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
     return Response(orjson.dumps(value), status, {"Cache-Control": "no-store"}, "application/json")
 
 
-def program(request: Request) -> Site:
-    """The site, for a program that says the service's token."""
+def program(request: Request, *asked: str) -> Site:
+    """The site, for a program that says the service's token. `asked`: the parameters that its query may have."""
     site = site_of(request)
     token = site.settings.service.token or ""
     if not token or not hmac.compare_digest(_bearer(request).encode(), token.encode()):
         raise unauthorized("the token is not service.token of notify.toml")
+    _check_query(request, asked)
     return site
 
 
-def recipient(request: Request) -> tuple[Site, str]:
-    """The site, and the recipient whose token is said."""
+def recipient(request: Request, *asked: str) -> tuple[Site, str]:
+    """The site, and the recipient whose token is said. `asked` as above."""
     site = site_of(request)
-    return site, recognised(site, _bearer(request)).id
+    me = recognised(site, _bearer(request)).id
+    _check_query(request, asked)
+    return site, me
+
+
+def _check_query(request: Request, known: Collection[str]) -> None:
+    """A parameter that is spelled otherwise would be left out of what is asked for, and nobody would know."""
+    for name in request.query_params:
+        if name not in known:
+            raise wrong(name, f"unknown parameter; known here: {', '.join(known) or 'none'}")
 
 
 def recognised(site: Site, token: str) -> Recipient:

@@ -27,8 +27,8 @@ class NotificationStore(Protocol):
 
         Each key is taken until `held_until`; a plan whose key another notification holds becomes a duplicate of that
         one. A plan whose notification is there already is given as it was written then. Raises `Refused` where another
-        notification has its id. `within`: writes in the transaction that this connection is in, and leaves its end to
-        the caller.
+        notification has its id, and `UnknownRecipient` where a recipient has been forgotten.
+        `within`: writes in the transaction that this connection is in, and leaves its end to the caller.
         """
 
     async def notification(self, notification_id: str) -> Plan | None:
@@ -144,7 +144,7 @@ class ProfileStore(Protocol):
         """
 
     async def set_working_on(self, recipient: str, context: str, until: int) -> None:
-        """The recipient is at work on this, as far as is known, until then."""
+        """The recipient is at work on this, as far as is known, until then. Raises `UnknownRecipient`."""
 
     async def add_subscription(self, recipient: str, subscription: PushSubscription) -> None:
         """A browser of theirs; one with the same endpoint is replaced, whoever had it. Raises `UnknownRecipient`."""
@@ -170,8 +170,8 @@ InboxVerb: TypeAlias = Literal["read", "unread", "archive", "unarchive"]
 class InboxStore(Protocol):
     """What is shown in the application."""
 
-    async def put_in_inbox(self, notification: Notification, now: int) -> InboxEntry:
-        """Puts it there, once: one that is there stays as it is."""
+    async def put_in_inbox(self, notification: Notification, now: int) -> InboxEntry | None:
+        """Puts it there, once: one that is there stays as it is. None where the recipient has been forgotten."""
 
     async def inbox(
         self, recipient: str, limit: int, *, before: int = 0, archived: bool = False, unread: bool = False
@@ -223,7 +223,8 @@ class TokenStore(Protocol):
     """Links that tell of opening and clicking."""
 
     async def add_tokens(self, tokens: Sequence[Token]) -> None:
-        """Keeps them; those that are there already, of an earlier attempt, stay."""
+        """Keeps them; those that are there already, of an earlier attempt, stay. Of a recipient who has been forgotten
+        none is kept."""
 
     async def secret(self) -> bytes:
         """What tokens are made with, so that a repeated attempt makes the same ones. Made once, and kept with them."""

@@ -8,6 +8,7 @@ from typing import Final
 from leaseway_notify.settings import HOUR
 from leaseway_notify.stores.base import Leftover, Token
 from leaseway_notify.stores.database import Session, Verbs
+from leaseway_notify.stores.planning import present
 from leaseway_notify.stores.rows import values_of
 
 _OF_NOTIFICATIONS: Final = frozenset[Leftover]({"dead", "settled", "inbox"})
@@ -25,9 +26,14 @@ class Tokens(Verbs):
     """`TokenStore`."""
 
     async def add_tokens(self, tokens: Sequence[Token]) -> None:
-        """Keeps them; those that are there already stay."""
-        rows = [values_of(token) for token in sorted(tokens, key=lambda token: token.token)]
-        await self._database.do(lambda session: session.run_many("insert_token", rows))
+        """Keeps them; those that are there already stay, and those of who has been forgotten go."""
+        in_turn = sorted(tokens, key=lambda token: token.token)
+
+        async def work(session: Session) -> None:
+            known = await present(session, {token.recipient for token in in_turn})
+            await session.run_many("insert_token", [values_of(one) for one in in_turn if one.recipient in known])
+
+        await self._database.do(work)
 
     async def secret(self) -> bytes:
         """What tokens are made with."""

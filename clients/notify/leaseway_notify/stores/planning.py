@@ -1,9 +1,9 @@
 """The store's verbs for planning and for the outbox."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from leaseway_notify.delivery import Delivery, Notification
-from leaseway_notify.errors import Refused
+from leaseway_notify.errors import Refused, UnknownRecipient
 from leaseway_notify.plan import Plan
 from leaseway_notify.profile import CHANNELS, Profile
 from leaseway_notify.stores.base import Connection
@@ -27,6 +27,7 @@ class Planning(Verbs):
         in_turn = sorted(range(len(plans)), key=lambda at: _turn(plans[at].notification))
 
         async def work(session: Session) -> list[Plan]:
+            await all_present(session, {plan.notification.recipient for plan in plans})
             # Two who write the same keys take them in the same order, and so cannot wait for each other for ever.
             written = {at: await _write(session, plans[at], now, held_until) for at in in_turn}
             return [written[at] for at in range(len(plans))]
@@ -78,6 +79,17 @@ async def profiles_in(session: Session, recipients: Sequence[str]) -> dict[str, 
     ids = sorted(set(recipients))
     read = [await session.rows(name, ids) for name in ("recipients", "subscriptions", "working_on")]
     return profiles_of(*read)
+
+
+async def present(session: Session, recipients: Collection[str]) -> set[str]:
+    """Those that have a profile. Nobody forgets them until the transaction has ended."""
+    return {row["id"] for row in await session.rows("stay", sorted(recipients))}
+
+
+async def all_present(session: Session, recipients: Collection[str]) -> None:
+    """The same for all of them. Raises `UnknownRecipient`."""
+    for missing in sorted(set(recipients) - await present(session, recipients)):
+        raise UnknownRecipient(missing)
 
 
 def _turn(notification: Notification) -> tuple[str, str, str]:

@@ -32,6 +32,8 @@ _DIALECT: Final = Dialect(
     parameter=r"$\1",
     in_list=r"= ANY($\1::text[])",
     for_update="FOR UPDATE",
+    for_change="FOR NO KEY UPDATE",
+    for_staying="FOR KEY SHARE",
     text='text COLLATE "C"',
     integer="bigint",
     number="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",

@@ -1,5 +1,6 @@
 -- One text for both databases: parameters are $1, $2, …; `{in $1}` is a parameter that holds a list, `{schema}` stands
--- before each table, `{for_update}` locks rows where more than one writes at a time.
+-- before each table. Where more than one writes at a time `{for_update}` locks rows against all, `{for_change}` against
+-- who changes them too, and `{for_staying}` only against who deletes them.
 
 -- ── Recipients ──
 
@@ -22,7 +23,15 @@ INSERT INTO {schema}recipient (id, address, name, zone, preferences) VALUES ($1,
 ON CONFLICT (id) DO UPDATE SET address = excluded.address, name = excluded.name, zone = excluded.zone;
 
 -- name: lock_recipient
-SELECT preferences FROM {schema}recipient WHERE id = $1 {for_update};
+SELECT preferences FROM {schema}recipient WHERE id = $1 {for_change};
+
+-- name: stay
+-- None of them is forgotten before this transaction ends. All else may be done with them meanwhile.
+SELECT id FROM {schema}recipient WHERE id {in $1} ORDER BY id {for_staying};
+
+-- name: part_with
+-- Who writes something for the recipient is waited for, so that it is dropped too.
+SELECT id FROM {schema}recipient WHERE id = $1 {for_update};
 
 -- name: set_preferences
 UPDATE {schema}recipient SET preferences = $2 WHERE id = $1;

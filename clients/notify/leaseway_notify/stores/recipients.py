@@ -8,7 +8,7 @@ from leaseway_notify.errors import UnknownRecipient
 from leaseway_notify.profile import Preferences, Profile, PushSubscription
 from leaseway_notify.stores.base import InboxEntry, InboxVerb
 from leaseway_notify.stores.database import Session, Verbs
-from leaseway_notify.stores.planning import profiles_in
+from leaseway_notify.stores.planning import all_present, profiles_in
 from leaseway_notify.stores.rows import entry_of, preferences_of, to_json
 
 _OF_RECIPIENTS: Final = (
@@ -72,7 +72,7 @@ class Profiles(Verbs):
         """Everything that is kept of a recipient goes."""
 
         async def work(session: Session) -> bool:
-            if not await session.rows("lock_recipient", recipient):
+            if not await session.rows("part_with", recipient):
                 return False
             for what in _OF_RECIPIENTS:
                 await session.run(f"forget_{what}", recipient)
@@ -82,7 +82,12 @@ class Profiles(Verbs):
 
     async def set_working_on(self, recipient: str, context: str, until: int) -> None:
         """The recipient is at work on this until then."""
-        await self._database.do(lambda session: session.run("save_work", recipient, context, until))
+
+        async def work(session: Session) -> None:
+            await all_present(session, [recipient])
+            await session.run("save_work", recipient, context, until)
+
+        await self._database.do(work)
 
     async def add_subscription(self, recipient: str, subscription: PushSubscription) -> None:
         """A browser of theirs."""
@@ -102,12 +107,13 @@ class Profiles(Verbs):
 class Inboxes(Verbs):
     """`InboxStore`."""
 
-    async def put_in_inbox(self, notification: Notification, now: int) -> InboxEntry:
+    async def put_in_inbox(self, notification: Notification, now: int) -> InboxEntry | None:
         """Puts it there, once."""
 
-        async def work(session: Session) -> InboxEntry:
+        async def work(session: Session) -> InboxEntry | None:
             # One after another, so that who has seen a number never misses a smaller one.
-            await session.rows("lock_recipient", notification.recipient)
+            if not await session.rows("lock_recipient", notification.recipient):
+                return None
             await session.run("put_in_inbox", notification.id, notification.recipient, now)
             (row,) = await session.rows("inbox_entry", notification.id)
             return entry_of(row)

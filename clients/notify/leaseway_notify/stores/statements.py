@@ -27,6 +27,8 @@ class Dialect:
     parameter: str
     in_list: str
     for_update: str
+    for_change: str
+    for_staying: str
     text: str
     integer: str
     number: str

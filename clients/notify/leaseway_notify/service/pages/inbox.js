@@ -10,6 +10,7 @@ const STATES = {
   away: "Not connected. It connects again by itself.",
   "signed-out": "You are signed out here. Open this page again from your application.",
 };
+const NOBODY = "Nothing can come yet: your application has not said who you are.";
 const part = (id) => document.getElementById(id);
 
 const inbox = new Inbox({ base: "./", token: givenToken(), tokenUrl: document.body.dataset.tokenUrl });
@@ -49,6 +50,7 @@ async function load({ older = false } = {}) {
   else replace(rows);
   before = told.before;
   part("more").hidden = before === null;
+  part("empty").textContent = told.known ? "Nothing here." : NOBODY;
   part("empty").hidden = part("entries").childElementCount > 0;
 }
 
