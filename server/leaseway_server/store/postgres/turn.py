@@ -96,7 +96,7 @@ class PostgresTurn:
 
     async def load_free(self, ids: Collection[str]) -> tuple[dict[str, Item], list[str]]:
         """The items that nobody else has locked, and which were passed by."""
-        seqs = [seq for seq in map(self._ids.seq_of, ids) if seq is not None]
+        seqs = sorted(seq for seq in map(self._ids.seq_of, ids) if seq is not None)
         free = {item.id: item for item in await self._items("load_free", seqs)} if seqs else {}
         self._loaded |= free
         others = await self.look(set(ids) - free.keys()) if len(free) < len(ids) else {}
