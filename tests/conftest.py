@@ -28,6 +28,7 @@ _COUNTED: Final = (
     "moving/test_hindered",
     "moving/test_command",
     "notify/test_contacts",
+    "notify/test_forgetting",
     "notify/test_store",
     "notify/test_opening",
     "notify/test_notifier",

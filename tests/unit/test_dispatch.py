@@ -316,7 +316,9 @@ def test_claims_wait_on_where_the_clock_is_set() -> None:
         for each in (after, before, never):
             dispatch.add(each, nobody)
         dispatch.pass_by(["an item"], 2_000_000)
+        dispatch.add(brief := ask(), nobody)
         dispatch.shift(step, now)
+        assert brief.until == 0
         assert before.until == now + 20
         assert after.until <= now + 5_000
         assert dispatch.next_end() == min(before.until, after.until)
