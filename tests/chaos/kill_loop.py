@@ -79,14 +79,12 @@ class KillLoop:
         self._world = World(Promises(), random.Random(seed + 1), self._strike)  # noqa: S311  The same.
         self.report = Report(self._world.promises)
 
-    async def run(
-        self, rounds: int, tell: Callable[[str], None] = lambda _line: None, enough: Callable[[], bool] = lambda: True
-    ) -> None:
-        """So many rounds, and more until it is enough; then all work is done, and what was promised is looked for."""
+    async def run(self, rounds: int, tell: Callable[[str], None] = lambda _line: None) -> None:
+        """So many rounds; then all work is done, and what was promised is looked for."""
         try:
             async with httpx.AsyncClient(trust_env=False, timeout=30) as http, asyncio.TaskGroup() as clients:
                 tasks = [clients.create_task(self._world.forever(live)) for live in self._clients(http)]
-                while self.report.rounds < rounds or not enough():
+                while self.report.rounds < rounds:
                     await self._round()
                     if self.report.rounds % 50 == 0:
                         tell(f"{self.report.rounds} rounds, {self.report.promises.counts['results']:,} results")

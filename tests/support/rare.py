@@ -24,4 +24,13 @@ RARE: Final = (
     "found by a member indexed since its post",
     "killed as it indexed",
 )
+SELDOM: Final = frozenset(
+    {
+        "both criteria met behind items that do not",
+        "a waiting claim's indexed criteria met by a post",
+        "a waiting claim's both criteria met by a post",
+        "something was said during a search",
+    }
+)
+"""Those that the suite's programs are too few to reach for sure."""
 SEEN: Counter[str] = Counter()
