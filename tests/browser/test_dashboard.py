@@ -97,7 +97,7 @@ async def test_who_looks_fetches_nothing_and_lists_no_results(page: Dashboard, s
         await http.post("/result", json={"id": ids[0], "value": "of use"})
         await page.open(f"looked/{ids[0]}")
         await expect(page.part("result")).to_contain_text("of use")
-        await page.button("Close").click()
+        await page.close_item()
         await page.rows.filter(has_text="pending").get_by_role("link").click()
         await expect(page.badge).to_have_text("pending")
         await http.post(f"/items/{ids[1]}/cancel")
@@ -341,7 +341,7 @@ async def test_whatever_a_text_says_it_is_text(page: Dashboard, server: TestServ
         await page.open(f"evil/{failed.id}")
         for part in ("item", "error"):
             await expect(page.part(part)).to_contain_text(EVIL)
-        await page.button("Close").click()
+        await page.close_item()
     for name in ("postedBy", "key"):
         await page.filter(name).fill(EVIL)
     await page.button("List").click()

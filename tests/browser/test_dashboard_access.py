@@ -87,7 +87,7 @@ async def test_who_is_no_administrator_has_what_is_its_own(page: Dashboard, serv
     await page.post_json('"mine"')
     await expect(page.badge).to_have_text("pending")
     await expect(page.sheet.get_by_role("button", name="Delete")).to_be_hidden()
-    await page.button("Close").click()
+    await page.close_item()
     await expect(page.rows.locator(".badge")).to_have_text(["pending"])
     async with Client(f"{server.ws_url}/members", token=server.tokens["alice"]) as queue:
         elsewhere = await queue.post("posted elsewhere")
@@ -98,7 +98,7 @@ async def test_who_is_no_administrator_has_what_is_its_own(page: Dashboard, serv
     await page.button("Show it").click()
     await page.act("Cancel", "Cancel it")
     await expect(page.badge).to_have_text("cancelled")
-    await page.button("Close").click()
+    await page.close_item()
     await expect(page.rows.filter(has_text="cancelled")).to_have_count(1)
 
 
@@ -225,7 +225,7 @@ async def test_where_a_proxy_blocks_sockets_it_says_so_and_goes_on(
         await expect(page.part("why")).to_contain_text("no worker")
         await page.act("Cancel", "Cancel it")
         await expect(page.badge).to_have_text("cancelled")
-        await page.button("Close").click()
+        await page.close_item()
         await page.button("Refresh").click()
         await page.tab.page.clock.fast_forward(5_000)
         await expect(page.rows.locator(".badge")).to_have_text(["cancelled"])

@@ -120,7 +120,7 @@ async def test_a_sample_is_drawn_and_what_is_too_large_is_made_smaller(page: Das
     await page.posting.get_by_role("button", name="Draw a sample").click()
     await page.button("Post the item").click()
     assert (await posted(page))["image"].startswith("data:image/jpeg;base64,")
-    await page.button("Close").click()
+    await page.close_item()
     await page.posting.get_by_label("image").set_input_files(picture(Image.effect_noise((1500, 1500), 100)))
     await page.button("Post the item").click()
     await expect(page.badge).to_be_visible()
@@ -211,7 +211,7 @@ async def test_json_goes_out_as_it_was_written_with_what_else_was_said(page: Das
     assert await posted(page) == {"n": 9007199254740993, "__proto__": [1.0, 1e-7]}
     await expect(page.part("facts")).to_contain_text("a key")
     await expect(page.part("facts").locator("dd").nth(1)).to_have_text("7")
-    await page.button("Close").click()
+    await page.close_item()
     await page.post_json("another")
     await expect(page.posting.locator(".fault").filter(has_text="This is not JSON")).to_be_visible()
     await page.post_json('"another"')

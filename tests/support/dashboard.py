@@ -115,6 +115,11 @@ class Dashboard:
         if await self.posting.get_attribute("open") is None:
             await self.posting.locator("summary").click()
 
+    async def close_item(self) -> None:
+        """Closes the sheet of an item. Until that is done, what lies below takes no text."""
+        await self.button("Close").click()
+        await expect(self.tab.page.locator("dialog[open]")).to_have_count(0)
+
     async def post_json(self, text: str) -> None:
         """By hand; `text` may be no JSON."""
         await self.open_posting()
